@@ -1,0 +1,15 @@
+# fuzzer(NAME SOURCES file... USES layer...)
+#
+# A libFuzzer target, built only by clang with -DVERBENA_FUZZ=ON.
+option(VERBENA_FUZZ "Build the fuzz targets (needs clang)" OFF)
+function(fuzzer NAME)
+	if(NOT VERBENA_FUZZ)
+		return()
+	endif()
+	cmake_parse_arguments(F "" "" "SOURCES;USES" ${ARGN})
+	add_executable(${NAME} ${F_SOURCES})
+	target_include_directories(${NAME} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
+	target_compile_options(${NAME} PRIVATE -fsanitize=fuzzer)
+	target_link_options(${NAME} PRIVATE -fsanitize=fuzzer)
+	target_link_libraries(${NAME} PRIVATE ${F_USES})
+endfunction()

@@ -1,0 +1,27 @@
+# Compiler settings that hold for every target.
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+
+if(NOT CMAKE_BUILD_TYPE)
+	set(CMAKE_BUILD_TYPE Release)
+endif()
+# Assertions stay on in every build: they guard against our own mistakes.
+set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
+
+set(VERBENA_SANITIZE "" CACHE STRING "Sanitizers to build with, as for -fsanitize=")
+option(VERBENA_WERROR "Treat warnings as errors" OFF)
+
+add_compile_options(-Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes
+	-Wpointer-arith -Wswitch-enum -Wundef -Wvla -Wwrite-strings -fno-strict-aliasing)
+if(VERBENA_WERROR)
+	add_compile_options(-Werror)
+endif()
+if(VERBENA_SANITIZE)
+	add_compile_options(-fsanitize=${VERBENA_SANITIZE} -fno-omit-frame-pointer
+		-fno-sanitize-recover=all)
+	add_link_options(-fsanitize=${VERBENA_SANITIZE})
+endif()

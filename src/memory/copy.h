@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Theory of operation: the one way in which payload moves
+ *
+ * Programs poll the last byte of a buffer that a peer writes, and rely on what a
+ * NIC gives them: when that byte is there, all bytes before it are. So every copy
+ * into memory of the program runs in ascending order, then a store fence, then
+ * the last word by one store. An aligned piece of 8, 4, 2 or 1 bytes is never torn.
+ *
+ * Memory may have gone away under a registration. A NIC pins it; here an access
+ * faults. The instructions that may fault stand in a table (the fixup table),
+ * and a signal handler that finds its faulting instruction there continues
+ * behind it; the copy returns how far it came. The table is read-only data of
+ * this layer; the handler belongs to the engine.
+ *
+ * Where no handler can help (the thread blocks SIGSEGV, or the handler was
+ * replaced) the caller passes a copier that goes through the kernel. Everything
+ * that moves payload takes a copier.
+ */
+#ifndef VBN_MEMORY_COPY_H
+#define VBN_MEMORY_COPY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct copier {
+	/*
+	 * Copies @length bytes, in the order told above, and returns how many were
+	 * copied before a fault; @length means success.
+	 */
+	size_t (*copy)(void *to, const void *from, size_t length);
+	/* 64-bit atomics on aligned host memory; false on a fault, nothing changed. */
+	bool (*fetch_add)(uint64_t *target, uint64_t add, uint64_t *original);
+	bool (*compare_swap)(uint64_t *target, uint64_t compare, uint64_t swap,
+			     uint64_t *original);
+};
+
+/* Plain loads and stores under the fixup table. Needs the handler installed. */
+extern const struct copier copier_direct;
+
+/*
+ * If @instruction is one of ours that may fault, the address to continue at,
+ * else 0. Async-signal-safe; called from the handler.
+ */
+uintptr_t copy_fixup_find(uintptr_t instruction);
+
+#endif

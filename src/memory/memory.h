@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Theory of operation: registered memory and who may touch it
+ *
+ * A memory region is a slot of the key table, found by its key (lkey and rkey are
+ * the same random number). Every access, local or remote, names a key, a range
+ * in the region's address space (iova), the protection domain of the QP and the
+ * right it needs. All checks come first, then the bytes move, with the slot
+ * pinned meanwhile; deregistration waits for pins. A range is checked without
+ * any sum that could wrap: offset and length against what is left.
+ *
+ * A zero-length access checks no key at all (the address may be anything), as
+ * NICs do.
+ *
+ * Threads: look-ups and copies from any thread without a lock; registration and
+ * deregistration are serialised by the caller.
+ */
+#ifndef VBN_MEMORY_MEMORY_H
+#define VBN_MEMORY_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "base/pin_table.h"
+#include "base/reason.h"
+#include "memory/copy.h"
+
+/* What a region is. Fields change only while the slot is not published. */
+struct mr {
+	uint64_t iova;	   /* address by which keys name the first byte */
+	uint64_t length;   /* iova + length and address + length do not pass 2^64 */
+	uint8_t *address;  /* host address of the first byte */
+	uint32_t pd;	   /* number of the protection domain */
+	uint32_t access;   /* IBV_ACCESS_* without the optional ones */
+};
+
+struct mr_slot {
+	struct pin_slot pin; /* its number is the key */
+	struct mr mr;
+};
+
+struct memory {
+	struct pin_table keys;
+};
+
+#define MEMORY_KEY_FREE_BITS 8
+
+/* @slots: @slot_count (a power of two) zeroed slots that outlive @memory. */
+void memory_init(struct memory *memory, struct mr_slot *slots, uint32_t slot_count);
+
+/*
+ * Registers @mr under @key, a random number. Returns its slot, or NULL when the
+ * key is taken (draw again) or the table is full (pin_table_is_full()).
+ */
+struct mr_slot *memory_register(struct memory *memory, const struct mr *mr, uint32_t key);
+
+/* What a copy needs besides the bytes. */
+struct access {
+	const struct memory *memory;
+	const struct copier *copier;
+	uint32_t pd;
+};
+
+/*
+ * Local scatter/gather lists. @offset counts bytes of the list as if it were one
+ * buffer; the range must lie inside it (our own mistake otherwise). Every element
+ * that the range touches is checked before the first byte moves. On a reason
+ * other than NONE, @complaint (may be NULL) holds the facts; after MEMORY_FAULT
+ * part of the bytes may have been copied.
+ */
+enum reason sge_gather(const struct access *access, const struct ibv_sge *list, uint32_t count,
+		       uint64_t offset, uint8_t *bytes, size_t length,
+		       struct complaint *complaint);
+enum reason sge_scatter(const struct access *access, const struct ibv_sge *list, uint32_t count,
+			uint64_t offset, const uint8_t *bytes, size_t length,
+			struct complaint *complaint);
+/* Checks all elements of the list, wholly, without touching memory. @rights: 0 or LOCAL_WRITE. */
+enum reason sge_check(const struct access *access, const struct ibv_sge *list, uint32_t count,
+		      uint32_t rights, struct complaint *complaint);
+/* Sum of the lengths; a single element of length 0 counts 0 bytes. */
+uint64_t sge_bytes(const struct ibv_sge *list, uint32_t count);
+
+/*
+ * Remote access by rkey. @rights is one of IBV_ACCESS_REMOTE_WRITE, _READ,
+ * _ATOMIC. remote_check() checks a whole message before its first packet is
+ * executed; the others check their own range again, since a region may be
+ * deregistered between two packets.
+ */
+enum reason remote_check(const struct access *access, uint32_t rkey, uint64_t iova,
+			 uint64_t length, uint32_t rights, struct complaint *complaint);
+enum reason remote_write(const struct access *access, uint32_t rkey, uint64_t iova,
+			 const uint8_t *bytes, size_t length, struct complaint *complaint);
+enum reason remote_read(const struct access *access, uint32_t rkey, uint64_t iova,
+			uint8_t *bytes, size_t length, struct complaint *complaint);
+/* Address alignment is checked here (ATOMIC_MISALIGNED). Host byte order throughout. */
+enum reason remote_fetch_add(const struct access *access, uint32_t rkey, uint64_t iova,
+			     uint64_t add, uint64_t *original, struct complaint *complaint);
+enum reason remote_compare_swap(const struct access *access, uint32_t rkey, uint64_t iova,
+				uint64_t compare, uint64_t swap, uint64_t *original,
+				struct complaint *complaint);
+
+#endif
