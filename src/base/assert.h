@@ -10,7 +10,6 @@
 __attribute__((noreturn, cold)) void vbn_assert_failed(const char *claim, const char *file,
 						       int line);
 
-#define VBN_ASSERT(claim) \
-	((claim) ? (void)0 : vbn_assert_failed(#claim, __FILE__, __LINE__))
+#define VBN_ASSERT(claim) ((claim) ? (void)0 : vbn_assert_failed(#claim, __FILE__, __LINE__))
 
 #endif

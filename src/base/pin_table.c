@@ -55,7 +55,8 @@ struct pin_slot *pin_table_pin(const struct pin_table *table, uint32_t number)
 	struct pin_slot *slot = slot_of(table, number);
 
 	/* Looked at first without a pin, so that wrong numbers cost no write. */
-	if (!is_number(number) || atomic_load_explicit(&slot->number, memory_order_relaxed) != number)
+	if (!is_number(number) ||
+	    atomic_load_explicit(&slot->number, memory_order_relaxed) != number)
 		return NULL;
 	atomic_fetch_add(&slot->pins, 1);
 	if (atomic_load(&slot->number) == number)

@@ -13,6 +13,7 @@
  * X(NAME, "counter_name", "what is wrong", "what to do")
  * Order is free; new reasons go to the end of their group.
  */
+/* clang-format off */
 #define REASON_LIST(X) \
 	X(NONE, "none", "nothing is wrong", "") \
 	/* Keys and memory: local and remote checks share these. */ \
@@ -114,6 +115,7 @@ enum reason {
 #undef X
 	REASON_COUNT
 };
+/* clang-format on */
 
 const char *reason_counter_name(enum reason reason);
 const char *reason_text(enum reason reason);
@@ -125,11 +127,11 @@ const char *reason_cure(enum reason reason); /* "" where there is none */
  */
 struct complaint {
 	enum reason reason;
-	uint32_t key;     /* lkey or rkey */
-	uint32_t qpn;     /* the QP it happened on */
+	uint32_t key;	  /* lkey or rkey */
+	uint32_t qpn;	  /* the QP it happened on */
 	uint64_t address; /* first byte of the access that failed */
 	uint64_t length;  /* bytes of the access */
-	uint64_t limit;   /* what was allowed: bytes of region, of buffer, or a count */
+	uint64_t limit;	  /* what was allowed: bytes of region, of buffer, or a count */
 };
 
 #endif
