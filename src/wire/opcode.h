@@ -93,7 +93,7 @@ static inline bool opcode_has(opcode_properties properties, uint32_t bits)
 	return (properties.bits & bits) == bits;
 }
 
-/* Bytes of BTH and all extension headers of this opcode. */
+/* Bytes of BTH and all extension headers of this opcode; 0 where it is unknown. */
 uint32_t opcode_header_bytes(uint8_t byte);
 
 /* "RC SEND_FIRST", for traces; "unknown 0x.." kinds answer "UNKNOWN". */

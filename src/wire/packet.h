@@ -26,6 +26,8 @@
 #define IETH_BYTES 4
 #define DETH_BYTES 8
 #define XRCETH_BYTES 4
+/* A CNP is a BTH and so many reserved bytes; they count as its header. */
+#define CNP_RESERVED_BYTES 16
 /* The longest header: BTH, XRCETH and AtomicETH. */
 #define PACKET_HEADER_BYTES_MAX 44
 /* Path MTUs are 256 to 4096; a link may carry more where both ends agree. */
