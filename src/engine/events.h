@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Queues of events behind a descriptor: completion channels and asynchronous
+ * events. The descriptor counts the queued events (an eventfd in semaphore mode), so
+ * that it is readable exactly while something is queued, honours the program's
+ * O_NONBLOCK, and can stand in the program's own poll or epoll set.
+ */
+#ifndef VBN_ENGINE_EVENTS_H
+#define VBN_ENGINE_EVENTS_H
+
+#include <infiniband/verbs.h>
+
+struct event {
+	void *object; /* the face's object: ibv_cq, ibv_qp; NULL for port and device events */
+	enum ibv_event_type type; /* asynchronous events only */
+	uint8_t port;
+};
+
+struct event_queue;
+
+/* NULL with errno on failure. */
+struct event_queue *event_queue_create(void);
+void event_queue_destroy(struct event_queue *queue);
+int event_queue_descriptor(const struct event_queue *queue);
+
+/* Any thread, under any lock but the queue's own (a leaf). Never blocks. */
+void event_queue_push(struct event_queue *queue, const struct event *event);
+/*
+ * The oldest event. Waits as the descriptor's O_NONBLOCK says; -1 with errno
+ * (EAGAIN, EINTR, EBADF) otherwise 0.
+ */
+int event_queue_pop(struct event_queue *queue, struct event *event);
+/* Drops unread events of @object, before it is destroyed. Returns how many. */
+uint32_t event_queue_purge(struct event_queue *queue, const void *object);
+
+#endif

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Settings from the environment (VERBENA_*), read once and checked. `verbena run`
+ * sets the same variables.
+ */
+#ifndef VBN_ENGINE_SETTINGS_H
+#define VBN_ENGINE_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "link/link.h"
+
+enum link_choice { LINK_CHOICE_AUTO, LINK_CHOICE_UDP, LINK_CHOICE_SHM };
+enum log_level { LOG_NONE, LOG_ERROR, LOG_INFO, LOG_DEBUG };
+
+struct settings {
+	enum link_choice link;	     /* VERBENA_LINK=auto|shm|udp */
+	bool has_address;	     /* VERBENA_ADDRESS=127.0.0.2: be this host */
+	struct link_address address;
+	char address_text[48];
+	const char *fault_spec;	     /* VERBENA_FAULT; NULL: none */
+	const char *capture_file;    /* VERBENA_CAPTURE; NULL: none */
+	enum log_level log;	     /* VERBENA_LOG=error|info|debug */
+	bool is_infiniband;	     /* VERBENA_LINK_LAYER=infiniband */
+	bool has_link_local_gids;    /* VERBENA_LINK_LOCAL=1 */
+	bool has_strict_memlock;     /* VERBENA_STRICT_MEMLOCK=1 */
+	uint32_t part_id;	     /* VERBENA_PART_ID; 0: our own */
+	uint32_t receive_buffer_bytes; /* VERBENA_RCVBUF; 0: what the system allows */
+};
+
+/*
+ * Fills @settings. A value that cannot be understood leaves its default and one
+ * sentence per value goes to standard error; false is returned then.
+ */
+bool settings_read(struct settings *settings);
+
+#endif

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The contract of a link
+ *
+ * A link carries packets between this process and others: from the first byte of
+ * the BTH to the last of the padding. What lies around that on a wire (ICRC, UDP,
+ * IP) is the link's own business. Links know addresses and bytes; they know
+ * nothing of QPs.
+ *
+ * Sending: the engine fills a batch (all its messages go along one route) and
+ * hands it over. A message that cannot be sent is lost, as on a wire, and counted.
+ * The link may write into the ICRC_BYTES behind each message, which the engine
+ * leaves free.
+ *
+ * Receiving: the engine asks for what has come; the link calls back for each packet.
+ * One thread at a time receives (the engine's receive lock); any number send.
+ *
+ * Links nest: capture and fault injection are links around a link.
+ */
+#ifndef VBN_LINK_LINK_H
+#define VBN_LINK_LINK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <netinet/in.h>
+#include <string.h>
+
+#include "base/reason.h"
+#include "base/time.h"
+#include "wire/packet.h"
+
+/* An address as a GID: IPv6, or IPv4 in its mapped form ::ffff:a.b.c.d. */
+struct link_address {
+	uint8_t gid[16];
+	uint32_t scope; /* interface index of a link-local address, else 0 */
+};
+
+/* How packets of one connection travel. */
+struct link_path {
+	struct link_address source, destination;
+	uint32_t entropy; /* 20 bits; packets of one connection share it */
+	uint8_t traffic_class;
+	uint8_t hop_limit; /* 0: the link's default */
+};
+
+/* Where a batch goes: filled by the link once a connection, kept by the engine. */
+struct link_route {
+	struct link_path path;
+	union {
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+	} to;
+	uint32_t sender; /* which of the link's sending sockets */
+};
+
+#define SEND_BATCH_MESSAGES 64
+#define SEND_BATCH_BYTES (SEND_BATCH_MESSAGES * 1024 + 2 * 4160)
+
+struct send_message {
+	uint32_t offset; /* of the BTH in bytes[] */
+	uint32_t length; /* BTH to the end of padding; ICRC_BYTES more are free behind it */
+};
+
+/* Messages lie one behind the other, each followed by its room for the ICRC. */
+struct send_batch {
+	uint32_t message_count;
+	uint32_t bytes_used;
+	struct send_message messages[SEND_BATCH_MESSAGES];
+	_Alignas(64) uint8_t bytes[SEND_BATCH_BYTES];
+};
+
+struct link_packet {
+	const uint8_t *bytes; /* BTH to the end of padding; ICRC was right and is cut off */
+	size_t length;
+	struct link_address source, destination;
+	uint8_t traffic_class; /* with ECN bits, where the link knows */
+};
+
+/* What the engine gives for receiving. */
+struct link_sink {
+	void (*deliver)(struct link_sink *sink, const struct link_packet *packet);
+	/* A datagram that was not a packet. */
+	void (*drop)(struct link_sink *sink, enum reason reason, uint64_t count);
+};
+
+struct link_properties {
+	const char *name;     /* "udp", "self" */
+	uint32_t payload_max; /* most bytes of payload in one packet */
+	bool is_lossless;
+	/* Bytes that may be under way to one receiver; INT64_MAX: no limit. */
+	int64_t flow_bytes_max;
+};
+
+struct link;
+
+struct link_ops {
+	/* 0, or a negative errno when there is no way (EHOSTUNREACH, ENETUNREACH, EINVAL). */
+	int (*open_route)(struct link *link, const struct link_path *path,
+			  struct link_route *route);
+	void (*send)(struct link *link, const struct link_route *route, struct send_batch *batch,
+		     vbn_time now);
+	/*
+	 * Delivers at most about @budget packets, without waiting; returns how many
+	 * datagrams were taken, 0 when nothing is there. A link that lost its
+	 * descriptor returns 0.
+	 */
+	uint32_t (*receive)(struct link *link, struct link_sink *sink, uint32_t budget,
+			    vbn_time now);
+	/* Readable when receive() would find something; -1: told by the kick of the sender. */
+	int (*descriptor)(const struct link *link);
+	/* Delayed packets: when receive() is to be called at the latest. */
+	vbn_time (*next_deadline)(const struct link *link);
+	void (*close)(struct link *link);
+};
+
+/* First member of every link. */
+struct link {
+	const struct link_ops *ops;
+	struct link_properties properties;
+};
+
+static inline bool link_address_is_ipv4(const struct link_address *address)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return memcmp(address->gid, mapped, sizeof(mapped)) == 0;
+}
+
+static inline bool link_address_is_equal(const struct link_address *a,
+					 const struct link_address *b)
+{
+	return memcmp(a->gid, b->gid, sizeof(a->gid)) == 0;
+}
+
+/* udp/: one socket pair for one local address. 0 or a negative errno (EADDRINUSE ...). */
+struct link_udp_options {
+	uint32_t receive_buffer_bytes; /* 0: what the system allows */
+};
+int link_udp_open(const struct link_address *local, const struct link_udp_options *options,
+		  struct link **link);
+
+/* self/: both QPs in this process. */
+int link_self_open(struct link **link);
+
+/* capture/: writes all packets of @inner to @file (libpcap), which may be shared by links. */
+struct capture_file;
+int capture_file_open(const char *name, struct capture_file **file, const char **why);
+void capture_file_close(struct capture_file *file);
+int link_capture_open(struct link *inner, struct capture_file *file, struct link **link);
+
+/* fault/: loses, repeats, delays, reorders and damages packets by @spec ("loss=1%,seed=7"). */
+int link_fault_open(struct link *inner, const char *spec, struct link **link, const char **why);
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A completion queue as a data structure: a ring of entries, the arming of its
+ * one-shot notification, overrun. Locks, channels and wake-ups belong to the engine.
+ *
+ * Arming (ibv_req_notify_cq): the next entry that is pushed after arming raises
+ * one event; with solicited_only only an entry that is solicited or in error
+ * does. An entry that was there before arming raises none. Arming for all entries
+ * outweighs arming for solicited ones (IBA 11.4.2.2).
+ *
+ * Overrun: an entry that finds the ring full is lost, the CQ is in error for
+ * good and the caller raises IBV_EVENT_CQ_ERR once and moves its QPs to ERROR.
+ */
+#ifndef VBN_TRANSPORT_COMPLETION_QUEUE_H
+#define VBN_TRANSPORT_COMPLETION_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "transport/outbox.h"
+
+struct cq_entry {
+	struct completion completion;
+	void *owner;	/* the engine's QP; opaque here */
+	uint32_t qpn;
+	uint64_t timestamp_ns;
+};
+
+enum cq_arm { CQ_NOT_ARMED, CQ_ARMED_SOLICITED, CQ_ARMED_ALL };
+
+struct completion_queue {
+	struct cq_entry *entries;
+	uint32_t capacity; /* exactly what is granted */
+	uint32_t head;	   /* index of the oldest */
+	uint32_t count;
+	enum cq_arm arm;
+	bool has_overrun;
+};
+
+enum cq_push_result { CQ_PUSHED, CQ_PUSHED_NOTIFY, CQ_OVERRUN_FIRST, CQ_OVERRUN_AGAIN };
+
+void completion_queue_init(struct completion_queue *queue, struct cq_entry *entries,
+			   uint32_t capacity);
+enum cq_push_result completion_queue_push(struct completion_queue *queue,
+					  const struct cq_entry *entry);
+/* Oldest entry, or NULL; stays valid until the next push, pop or purge. */
+const struct cq_entry *completion_queue_peek(const struct completion_queue *queue);
+void completion_queue_pop(struct completion_queue *queue);
+void completion_queue_arm(struct completion_queue *queue, bool solicited_only);
+/* Removes all entries of @owner, keeping the order of the others. */
+void completion_queue_purge(struct completion_queue *queue, const void *owner);
+/*
+ * Moves to @entries of @capacity, which must hold what is queued; returns the old
+ * array for the caller to free, or NULL when it does not fit.
+ */
+struct cq_entry *completion_queue_resize(struct completion_queue *queue, struct cq_entry *entries,
+					 uint32_t capacity);
+
+#endif

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The queue pair: the struct, nothing else. What happens to it is in
+ *
+ *   qp_state.c      RESET ... ERROR: attributes, legal moves, the one setter
+ *   rc_requester.c  work request to packets
+ *   rc_completer.c  acknowledgements, NAKs, READ and atomic answers
+ *   rc_retry.c      timeouts, RNR waits, going back, probes
+ *   rc_responder.c  request packets: the check pipeline and execution
+ *   rc_replay.c     answers queued and saved: READ streaming, atomic results
+ *   pacing.c        what may be under way
+ *
+ * All fields are guarded by the lock of the QP, which belongs to the engine,
+ * except where a comment says otherwise.
+ */
+#ifndef VBN_TRANSPORT_QP_H
+#define VBN_TRANSPORT_QP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "base/reason.h"
+#include "base/time.h"
+#include "transport/flow.h"
+#include "transport/hold.h"
+#include "transport/work_queue.h"
+
+/* READs and atomics outstanding: the device's limit, each direction. */
+#define QP_RD_ATOMIC_MAX 16
+/* A requester asks for at most so many bytes by one READ request packet. */
+#define READ_REQUEST_BYTES_MAX 65536
+/* READ answers may arrive so many packets ahead of the oldest one missing. */
+#define ANSWER_WINDOW 64
+#define MESSAGE_BYTES_MAX 0x80000000u
+
+/* What the link of the connection promises; set by the engine before RTR. */
+struct path {
+	uint32_t payload_max; /* bytes of payload in one packet: the path MTU on udp */
+	bool is_lossless;     /* no retry timer, no probe */
+	struct flow *outbound; /* requests towards the peer; never NULL */
+	struct flow *inbound;  /* READ answers towards us; never NULL */
+};
+
+/* A READ request packet or an atomic whose answer is not complete. */
+struct read_outstanding {
+	uint32_t first_psn;
+	uint32_t psn_count;
+};
+
+/* Written by rc_requester.c, rc_completer.c, rc_retry.c. */
+struct rc_requester {
+	uint32_t psn_next;     /* PSN of the next packet that was never sent */
+	uint32_t psn_unacked;  /* oldest PSN without acknowledgement or answer */
+	uint32_t psn_acked;    /* all before it was acknowledged (answers may be missing) */
+	uint32_t send_position; /* WQE of the next packet to send; == started: a new one */
+	uint32_t send_psn;     /* next packet to send: psn_next, or before it after going back */
+	uint64_t answered;     /* bit i: the answer at psn_unacked + i has been placed */
+
+	struct read_outstanding reads[QP_RD_ATOMIC_MAX]; /* oldest first */
+	uint32_t read_count;
+
+	uint32_t packets_since_ack_request;
+	int64_t outbound_charged; /* our part of path.outbound */
+	int64_t inbound_charged;  /* our part of path.inbound */
+
+	uint8_t retries_left;
+	uint8_t rnr_retries_left;
+	uint32_t recovery_psn; /* losses that are only inferred are acted on once before it */
+	bool in_recovery;
+
+	vbn_time retry_deadline; /* local ACK timeout; NEVER when nothing is under way */
+	vbn_time rnr_deadline;	 /* nothing is sent before it; NEVER: no RNR wait */
+	vbn_time probe_deadline; /* tail probe */
+	uint32_t probe_count;	 /* since the last progress */
+
+	/* Round-trip estimate from one timed packet at a time. */
+	bool rtt_is_timing;
+	uint32_t rtt_psn;
+	vbn_time rtt_sent;
+	uint64_t rtt_ns; /* smoothed; 0: none yet */
+	uint64_t rtt_deviation_ns;
+
+	bool drain_is_reported; /* SQ_DRAINED was raised for this stay in SQD */
+};
+
+enum response_kind { RESPONSE_READ, RESPONSE_ATOMIC };
+
+/* An answer on its way: a READ being streamed, or an atomic result. */
+struct response {
+	enum response_kind kind;
+	uint32_t first_psn;
+	uint32_t psn_count;
+	uint32_t sent_count; /* packets handed out so far */
+	uint32_t rkey;	     /* READ */
+	uint32_t length;     /* READ */
+	uint64_t iova;	     /* READ */
+	uint64_t original;   /* ATOMIC, host order */
+	uint32_t msn;	     /* ATOMIC: as first answered */
+};
+
+struct saved_atomic {
+	uint32_t psn;
+	uint32_t msn;
+	uint64_t original;
+};
+
+enum responder_message { MESSAGE_NONE, MESSAGE_SEND, MESSAGE_WRITE };
+
+/* Written by rc_responder.c and rc_replay.c. */
+struct rc_responder {
+	uint32_t psn_expected;
+	uint32_t msn; /* completed messages */
+
+	/* The message whose FIRST came and whose LAST did not. */
+	enum responder_message message;
+	uint64_t received;    /* bytes of it */
+	uint32_t write_rkey;  /* WRITE */
+	uint64_t write_iova;  /* WRITE: of the next byte */
+	uint32_t write_left;  /* WRITE: bytes still to come */
+
+	/* Sequence NAK or RNR NAK given for psn_expected; quiet until it comes, or
+	 * until PSNs run backwards, which is a new wave that lost its head. */
+	bool nak_is_given;
+	uint32_t gap_last_psn; /* highest PSN seen behind the gap in this wave */
+
+	/* What goes out behind all queued answers. */
+	bool ack_is_due;
+	bool nak_is_due;
+	uint8_t nak_syndrome;
+	uint32_t nak_psn;
+
+	struct response responses[QP_RD_ATOMIC_MAX]; /* by PSN */
+	uint32_t response_count;
+	struct saved_atomic atomics[QP_RD_ATOMIC_MAX]; /* ring of the last ones */
+	uint32_t atomic_count;			       /* ever saved */
+
+	uint16_t held[HOLD_WINDOW]; /* ring by PSN: buffer of the pool, or HOLD_NONE */
+	uint32_t held_count;
+
+	bool has_heard; /* COMM_EST was raised */
+};
+
+struct qp {
+	/* Fixed at creation. */
+	uint32_t number;
+	uint32_t pd;
+	enum ibv_qp_type type;
+	bool signals_all; /* sq_sig_all */
+	struct ibv_qp_cap cap;
+
+	/* Written by qp_state.c. */
+	enum ibv_qp_state state;
+	struct ibv_qp_attr attr; /* what modify stored and query returns */
+	struct path path;
+	uint32_t access; /* IBV_ACCESS_REMOTE_* of the QP */
+	bool wants_drained_event;
+
+	struct work_queue send_queue;
+	struct work_queue recv_queue;
+
+	struct rc_requester requester;
+	struct rc_responder responder;
+
+	/* Why the QP went to ERROR, kept for those who only see flushes. */
+	struct complaint first_complaint;
+};
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The seam of the transport
+ *
+ * In: work requests, parsed packets, passed deadlines, state changes. Out: an
+ * outbox of packets, completions and events, and the next deadline. Nothing here
+ * makes a system call, reads a clock, allocates or blocks.
+ *
+ * A caller takes events in (qp_receive, qp_deadline, posting, qp_modify; many if
+ * it likes) and then calls qp_output() until it returns false, emptying the
+ * outbox each time: packets are copied out while the QP's lock is held, then
+ * completions go to their CQs. The same lock guards every call on one QP.
+ */
+#ifndef VBN_TRANSPORT_TRANSPORT_H
+#define VBN_TRANSPORT_TRANSPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <infiniband/verbs.h>
+
+#include "base/reason.h"
+#include "base/time.h"
+#include "memory/memory.h"
+#include "transport/hold.h"
+#include "transport/outbox.h"
+#include "transport/qp.h"
+#include "wire/packet.h"
+
+/* What surrounds a call: the time, the memory, the way to copy, the hold pool. */
+struct core {
+	vbn_time now;
+	const struct memory *memory;
+	const struct copier *copier;
+	struct hold_pool *holds;
+};
+
+/* --- life (qp_create.c) --- */
+
+/*
+ * Bytes of a QP with @cap, or 0 when a value is beyond what this code can do.
+ * Device limits are the caller's to check.
+ */
+size_t qp_bytes(const struct ibv_qp_cap *cap);
+/*
+ * Makes a QP in RESET in @memory, qp_bytes() zeroed bytes aligned to 64. @cap is
+ * granted exactly as given. RC only for now: other types are the caller's to refuse.
+ */
+struct qp *qp_init(void *memory, const struct ibv_qp_cap *cap, enum ibv_qp_type type,
+		   uint32_t number, uint32_t pd, bool signals_all);
+/* Gives back what the QP holds of the pool and of flows. The memory stays the caller's. */
+void qp_fini(struct qp *qp, struct hold_pool *holds);
+
+/* --- states (qp_state.c) --- */
+
+struct qp_limits {
+	uint32_t port_count, pkey_count, gid_count;
+	enum ibv_mtu active_mtu;
+	uint8_t rd_atomic_max; /* each direction */
+	bool is_infiniband;    /* LIDs instead of a GRH are enough */
+};
+
+/*
+ * Checks a modify_qp against the transition table: legal move, required and
+ * allowed attributes, values in range. 0 or EINVAL; @complaint_text (may be NULL)
+ * is set to a static sentence that names the attribute and the rule.
+ */
+int qp_modify_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask,
+		    const struct qp_limits *limits, const char **complaint_text);
+/*
+ * Does what qp_modify_check() allowed. At RTR the caller passes the @path of the
+ * connection (otherwise NULL). Moving to ERROR starts flushing, to RESET forgets all.
+ */
+void qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, const struct path *path,
+	       const struct core *core);
+/* Fills @attr as ibv_query_qp does (all of it, whatever was asked). */
+void qp_query(const struct qp *qp, struct ibv_qp_attr *attr);
+
+/* --- posting (post_send.c, post_recv.c) --- */
+
+/*
+ * Appends one work request. Returns 0 or a positive errno: EINVAL (state, opcode,
+ * too many SGEs or inline bytes, message too long), ENOMEM (queue full); nothing
+ * is appended then. @complaint (may be NULL) tells why. Inline data are copied here
+ * by @copier; a fault there is EFAULT.
+ */
+int qp_post_send(struct qp *qp, const struct ibv_send_wr *wr, const struct copier *copier,
+		 struct complaint *complaint);
+int qp_post_recv(struct qp *qp, const struct ibv_recv_wr *wr, struct complaint *complaint);
+
+/* --- events --- */
+
+/*
+ * Takes in one packet that passed parsing and whose source was checked. Returns
+ * REASON_NONE or why it was ignored (a DROP_ reason, for the counters).
+ */
+enum reason qp_receive(struct qp *qp, const struct packet *packet, const struct core *core,
+		       struct outbox *out);
+/* Acts on deadlines at or before core->now. */
+void qp_deadline(struct qp *qp, const struct core *core, struct outbox *out);
+vbn_time qp_next_deadline(const struct qp *qp);
+
+/*
+ * Fills @out with what there is to send, complete and tell. True: it stopped for
+ * lack of room and is to be called again with an emptied outbox.
+ */
+bool qp_output(struct qp *qp, const struct core *core, struct outbox *out);
+
+/*
+ * Copies the payload of @packet to @bytes. Anything but NONE: the packet must not
+ * be sent, and qp_payload_failed() is called with the same values; it fails the
+ * WQE, or for a READ response answers with a NAK, and later packets of this
+ * outbox for the same message are stale: the caller drops the rest of the outbox's packets.
+ */
+enum reason payload_copy(const struct qp *qp, const struct packet_out *packet,
+			 const struct core *core, uint8_t *bytes, struct complaint *complaint);
+void qp_payload_failed(struct qp *qp, const struct packet_out *packet,
+		       const struct complaint *complaint, const struct core *core);
+
+#endif
