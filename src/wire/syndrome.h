@@ -10,7 +10,8 @@
 
 #include "base/time.h"
 
-enum syndrome_kind { SYNDROME_ACK, SYNDROME_RNR, SYNDROME_NAK, SYNDROME_RESERVED };
+/* The values are those of the two bits on the wire. */
+enum syndrome_kind { SYNDROME_ACK, SYNDROME_RNR, SYNDROME_RESERVED, SYNDROME_NAK };
 
 /* Credits are not used: 31 says "no limit" and never deadlocks a peer. */
 #define SYNDROME_ACK_UNLIMITED 0x1fu
