@@ -28,8 +28,13 @@ void event_queue_push(struct event_queue *queue, const struct event *event);
 /*
  * The oldest event. Waits as the descriptor's O_NONBLOCK says; -1 with errno
  * (EAGAIN, EINTR, EBADF) otherwise 0.
+ *
+ * @taken is called with it before the queue's lock is let go: after event_queue_purge()
+ * of an object, every event of it that was handed out has been counted by @taken, so
+ * that the object can wait for their acknowledgement. May be NULL.
  */
-int event_queue_pop(struct event_queue *queue, struct event *event);
+int event_queue_pop(struct event_queue *queue, struct event *event,
+		    void (*taken)(const struct event *event));
 /* Drops unread events of @object, before it is destroyed. Returns how many. */
 uint32_t event_queue_purge(struct event_queue *queue, const void *object);
 
