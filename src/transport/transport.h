@@ -81,9 +81,10 @@ void qp_query(const struct qp *qp, struct ibv_qp_attr *attr);
 
 /*
  * Appends one work request. Returns 0 or a positive errno: EINVAL (state, opcode,
- * too many SGEs or inline bytes, message too long), ENOMEM (queue full); nothing
- * is appended then. @complaint (may be NULL) tells why. Inline data are copied here
- * by @copier; a fault there is EFAULT.
+ * too many SGEs or inline bytes, message too long), EOPNOTSUPP (an operation that
+ * this device does not offer), ENOMEM (queue full); nothing is appended then.
+ * @complaint (may be NULL) tells why. Inline data are copied here by @copier; a fault
+ * there is EFAULT.
  */
 int qp_post_send(struct qp *qp, const struct ibv_send_wr *wr, const struct copier *copier,
 		 struct complaint *complaint);

@@ -73,14 +73,19 @@ struct work_queue {
 	_Atomic uint32_t released;
 };
 
-/* Bytes of a ring for these limits; 0 for a limit of 0. */
+/* What these rings can do; device limits are lower. Keeps every size far from wrapping. */
+#define WORK_QUEUE_WR_MAX (1u << 24)
+#define WORK_QUEUE_SGE_MAX 4096u
+#define WORK_QUEUE_INLINE_MAX 65536u
+
+/* Bytes of a ring for these limits, within the maxima above; 0 for a limit of 0. */
 size_t work_queue_send_bytes(uint32_t wr_max, uint32_t sge_max, uint32_t inline_max);
 size_t work_queue_recv_bytes(uint32_t wr_max, uint32_t sge_max);
 void work_queue_init_send(struct work_queue *queue, void *slots, uint32_t wr_max,
 			  uint32_t sge_max, uint32_t inline_max);
 void work_queue_init_recv(struct work_queue *queue, void *slots, uint32_t wr_max,
 			  uint32_t sge_max);
-/* Forgets all entries (RESET). */
+/* Forgets all entries (RESET); positions do not start again from zero. */
 void work_queue_clear(struct work_queue *queue);
 
 static inline struct send_wqe *send_wqe_at(const struct work_queue *queue, uint32_t position)
