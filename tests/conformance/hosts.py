@@ -9,6 +9,7 @@ import contextlib
 import os
 import re
 import subprocess
+import time
 from typing import NamedTuple
 
 import pair
@@ -71,6 +72,8 @@ def namespaces(verbena):
             raise Unavailable(f"network namespaces cannot be made here: {reason}") from error
         for number, name in enumerate(names, 1):
             configure(name, number)
+        for name in names:
+            wait_until_up(name)
         yield tuple(host(["ip", "netns", "exec", name, verbena, "run", "--link", "udp", "--"],
                          f"10.79.0.{number}") for number, name in enumerate(names, 1))
     finally:
@@ -85,3 +88,14 @@ def configure(name, number):
         ip("-n", name, "address", "add", address, "dev", "veth0", "nodad")
     ip("-n", name, "link", "set", "lo", "up")
     ip("-n", name, "link", "set", "veth0", "up")
+
+
+def wait_until_up(name, seconds=5):
+    """The kernel reports the carrier of a new veth pair a moment after it is there."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        out = subprocess.run(["ip", "-n", name, "-br", "link", "show", "veth0"], check=True,
+                             capture_output=True, text=True)
+        if out.stdout.split()[1] == "UP":
+            return
+    raise Unavailable("the veth pair did not come up")
