@@ -32,7 +32,10 @@ static inline uint64_t random_below(struct random_stream *stream, uint64_t bound
 /* Uniform in [@low, @high], both included. */
 static inline uint64_t random_between(struct random_stream *stream, uint64_t low, uint64_t high)
 {
-	return low + random_below(stream, high - low + 1);
+	uint64_t count = high - low + 1;
+
+	/* All of 2^64 values make the count wrap to 0. */
+	return count ? low + random_below(stream, count) : random_next(stream);
 }
 
 /* True in @per_million of a million calls. */

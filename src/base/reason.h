@@ -101,6 +101,10 @@
 	X(DROP_REPLAY_LOST, "drop_replay_lost", \
 	  "a repeated READ or atomic older than the saved results", "") \
 	X(DROP_NO_ROOM, "drop_no_room", "a queue of the device was full", "") \
+	X(DROP_SOCKET_OVERFLOW, "drop_socket_overflow", \
+	  "the receive buffer of the UDP socket was full", \
+	  "raise net.core.rmem_max, or lower what is in flight") \
+	X(DROP_TOO_LONG, "drop_too_long", "the datagram is longer than any packet", "") \
 	X(DROP_FAULT, "drop_fault", "dropped on purpose by fault injection", "") \
 	/* Calls. */ \
 	X(CALL_INVALID, "call_invalid", "an argument is not valid", "") \
