@@ -15,6 +15,8 @@ set(CMAKE_C_FLAGS_RELEASE "-O2 -g")
 set(VERBENA_SANITIZE "" CACHE STRING "Sanitizers to build with, as for -fsanitize=")
 option(VERBENA_WERROR "Treat warnings as errors" OFF)
 
+# Linux is the platform: recvmmsg, pipe2, memfd and their kind are part of it.
+add_compile_definitions(_GNU_SOURCE)
 add_compile_options(-Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes
 	-Wpointer-arith -Wswitch-enum -Wundef -Wvla -Wwrite-strings -fno-strict-aliasing)
 if(VERBENA_WERROR)

@@ -54,6 +54,7 @@ struct link_route {
 		struct sockaddr_in6 in6;
 	} to;
 	uint32_t sender; /* which of the link's sending sockets */
+	uint16_t source_port; /* what the peer sees; host order */
 };
 
 #define SEND_BATCH_MESSAGES 64
@@ -62,6 +63,8 @@ struct link_route {
 struct send_message {
 	uint32_t offset; /* of the BTH in bytes[] */
 	uint32_t length; /* BTH to the end of padding; ICRC_BYTES more are free behind it */
+	/* Fault injection: 1 + the number of a bit to flip after the ICRC was made; 0: none. */
+	uint32_t damaged_bit;
 };
 
 /* Messages lie one behind the other, each followed by its room for the ICRC. */
@@ -77,6 +80,8 @@ struct link_packet {
 	size_t length;
 	struct link_address source, destination;
 	uint8_t traffic_class; /* with ECN bits, where the link knows */
+	uint16_t source_port;	 /* for capture files; 0 where there is none */
+	uint16_t identification; /* of IPv4, as solved for */
 };
 
 /* What the engine gives for receiving. */
@@ -152,6 +157,8 @@ void capture_file_close(struct capture_file *file);
 int link_capture_open(struct link *inner, struct capture_file *file, struct link **link);
 
 /* fault/: loses, repeats, delays, reorders and damages packets by @spec ("loss=1%,seed=7"). */
-int link_fault_open(struct link *inner, const char *spec, struct link **link, const char **why);
+int link_fault_open(struct link *inner, const char *spec, struct link **link);
+/* Whether @spec can be read; if not, @why says what is wrong with it. */
+bool link_fault_check(const char *spec, char *why, size_t why_bytes);
 
 #endif

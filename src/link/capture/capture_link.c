@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A capture file of what a link carries, both directions, as Ethernet frames that
+ * Wireshark reads. Links have no Ethernet, so the MACs are made from the addresses;
+ * IP and UDP headers are what the kernel writes for us (identification 0, DF).
+ */
+#include <errno.h>
+#include <pcap/pcap.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "link/link.h"
+#include "wire/frame.h"
+
+#define FRAME_BYTES_MAX (FRAME_HEADER_BYTES_MAX + PACKET_HEADER_BYTES_MAX + PACKET_MTU_MAX + 8)
+#define HOP_LIMIT_DEFAULT 64
+
+struct capture_file {
+	pthread_mutex_t lock;
+	pcap_t *pcap;
+	pcap_dumper_t *dumper;
+	uint8_t frame[FRAME_BYTES_MAX];
+};
+
+struct capture_link {
+	struct link link;
+	struct link *inner;
+	struct capture_file *file;
+};
+
+int capture_file_open(const char *name, struct capture_file **file, const char **why)
+{
+	struct capture_file *capture = calloc(1, sizeof(*capture));
+
+	*why = "out of memory";
+	if (!capture)
+		return -ENOMEM;
+	capture->pcap = pcap_open_dead_with_tstamp_precision(DLT_EN10MB, 65535,
+							     PCAP_TSTAMP_PRECISION_NANO);
+	if (!capture->pcap) {
+		free(capture);
+		return -ENOMEM;
+	}
+	capture->dumper = pcap_dump_open(capture->pcap, name);
+	if (!capture->dumper) {
+		static char text[PCAP_ERRBUF_SIZE];
+
+		strncpy(text, pcap_geterr(capture->pcap), sizeof(text) - 1);
+		*why = text;
+		pcap_close(capture->pcap);
+		free(capture);
+		return -EIO;
+	}
+	pthread_mutex_init(&capture->lock, NULL);
+	*file = capture;
+	return 0;
+}
+
+void capture_file_close(struct capture_file *file)
+{
+	pcap_dump_close(file->dumper);
+	pcap_close(file->pcap);
+	pthread_mutex_destroy(&file->lock);
+	free(file);
+}
+
+/* A locally administered MAC that tells the address at a glance. */
+static void mac_of(const struct link_address *address, uint8_t *mac)
+{
+	mac[0] = 0x02;
+	mac[1] = 0x56;
+	memcpy(mac + 2, address->gid + 12, 4);
+}
+
+static void fill_address(const struct link_address *address, bool is_ipv4, uint8_t *bytes)
+{
+	if (is_ipv4)
+		memcpy(bytes, address->gid + 12, 4);
+	else
+		memcpy(bytes, address->gid, 16);
+}
+
+static void write_frame(struct capture_file *file, const struct frame *frame)
+{
+	struct pcap_pkthdr header = {0};
+	struct timespec now;
+	size_t length;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	pthread_mutex_lock(&file->lock);
+	length = frame_emit(frame, file->frame, sizeof(file->frame));
+	if (length) {
+		header.ts.tv_sec = now.tv_sec;
+		header.ts.tv_usec = now.tv_nsec; /* nanoseconds: the file says so */
+		header.caplen = header.len = (bpf_u_int32)length;
+		pcap_dump((u_char *)file->dumper, &header, file->frame);
+		/* The program may end in any way; what was carried is to be in the file. */
+		pcap_dump_flush(file->dumper);
+	}
+	pthread_mutex_unlock(&file->lock);
+}
+
+static struct frame make_frame(const struct link_address *source,
+			       const struct link_address *destination, uint16_t source_port,
+			       uint16_t identification, uint8_t traffic_class, uint8_t hop_limit,
+			       const uint8_t *bytes, size_t length)
+{
+	bool is_ipv4 = link_address_is_ipv4(source);
+	struct frame frame = {
+		.envelope = {.icrc = {.is_ipv6 = !is_ipv4,
+				      .identification = identification,
+				      .dont_fragment = is_ipv4,
+				      .source_port = source_port},
+			     .traffic_class = traffic_class,
+			     .hop_limit = hop_limit ? hop_limit : HOP_LIMIT_DEFAULT,
+			     .has_udp_checksum = !is_ipv4},
+		.bth = bytes,
+		.bth_bytes = length,
+	};
+
+	mac_of(source, frame.envelope.source_mac);
+	mac_of(destination, frame.envelope.destination_mac);
+	fill_address(source, is_ipv4, frame.envelope.icrc.source);
+	fill_address(destination, is_ipv4, frame.envelope.icrc.destination);
+	frame.icrc = icrc_compute(&frame.envelope.icrc, bytes, length);
+	return frame;
+}
+
+static int capture_open_route(struct link *link, const struct link_path *path,
+			      struct link_route *route)
+{
+	struct capture_link *capture = (struct capture_link *)link;
+
+	return capture->inner->ops->open_route(capture->inner, path, route);
+}
+
+static void capture_send(struct link *link, const struct link_route *route,
+			 struct send_batch *batch, vbn_time now)
+{
+	struct capture_link *capture = (struct capture_link *)link;
+
+	for (uint32_t i = 0; i < batch->message_count; i++) {
+		const struct send_message *message = &batch->messages[i];
+		struct frame frame = make_frame(&route->path.source, &route->path.destination,
+						route->source_port, 0, route->path.traffic_class,
+						route->path.hop_limit,
+						batch->bytes + message->offset, message->length);
+
+		write_frame(capture->file, &frame);
+	}
+	capture->inner->ops->send(capture->inner, route, batch, now);
+}
+
+/* The engine's sink behind one that writes to the file first. */
+struct capture_sink {
+	struct link_sink sink;
+	struct link_sink *outer;
+	struct capture_file *file;
+};
+
+static void capture_deliver(struct link_sink *sink, const struct link_packet *packet)
+{
+	struct capture_sink *capture = (struct capture_sink *)sink;
+	struct frame frame = make_frame(&packet->source, &packet->destination, packet->source_port,
+					packet->identification, packet->traffic_class, 0,
+					packet->bytes, packet->length);
+
+	write_frame(capture->file, &frame);
+	capture->outer->deliver(capture->outer, packet);
+}
+
+static void capture_drop(struct link_sink *sink, enum reason reason, uint64_t count)
+{
+	struct capture_sink *capture = (struct capture_sink *)sink;
+
+	capture->outer->drop(capture->outer, reason, count);
+}
+
+static uint32_t capture_receive(struct link *link, struct link_sink *sink, uint32_t budget,
+				vbn_time now)
+{
+	struct capture_link *capture = (struct capture_link *)link;
+	struct capture_sink own = {
+		.sink = {.deliver = capture_deliver, .drop = capture_drop},
+		.outer = sink,
+		.file = capture->file,
+	};
+
+	return capture->inner->ops->receive(capture->inner, &own.sink, budget, now);
+}
+
+static int capture_descriptor(const struct link *link)
+{
+	const struct capture_link *capture = (const struct capture_link *)link;
+
+	return capture->inner->ops->descriptor(capture->inner);
+}
+
+static vbn_time capture_next_deadline(const struct link *link)
+{
+	const struct capture_link *capture = (const struct capture_link *)link;
+
+	return capture->inner->ops->next_deadline(capture->inner);
+}
+
+static void capture_close(struct link *link)
+{
+	struct capture_link *capture = (struct capture_link *)link;
+
+	capture->inner->ops->close(capture->inner);
+	free(capture);
+}
+
+static const struct link_ops capture_ops = {
+	.open_route = capture_open_route,
+	.send = capture_send,
+	.receive = capture_receive,
+	.descriptor = capture_descriptor,
+	.next_deadline = capture_next_deadline,
+	.close = capture_close,
+};
+
+int link_capture_open(struct link *inner, struct capture_file *file, struct link **link)
+{
+	struct capture_link *capture = calloc(1, sizeof(*capture));
+
+	if (!capture)
+		return -ENOMEM;
+	capture->link.ops = &capture_ops;
+	capture->link.properties = inner->properties;
+	capture->inner = inner;
+	capture->file = file;
+	*link = &capture->link;
+	return 0;
+}
