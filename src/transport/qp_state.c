@@ -39,6 +39,8 @@ void qp_requester_reset(struct qp *qp)
 		pacing_release_all(qp);
 	memset(&qp->requester, 0, sizeof(qp->requester));
 	qp->requester.send_position = qp->send_queue.started;
+	qp->requester.unacked_position = qp->send_queue.started;
+	qp->requester.unacked_position = qp->send_queue.started;
 	qp->requester.retry_deadline = VBN_TIME_NEVER;
 	qp->requester.rnr_deadline = VBN_TIME_NEVER;
 	qp->requester.probe_deadline = VBN_TIME_NEVER;
@@ -81,6 +83,7 @@ static void enter_reset(struct qp *qp, const struct core *core)
 	rc_responder_reset(qp, core->holds);
 	qp->access = 0;
 	qp->wants_drained_event = false;
+	qp->has_flushed_sends = false;
 }
 
 static void enter_sqd(struct qp *qp, const struct ibv_qp_attr *attr, int mask)

@@ -99,3 +99,23 @@ void work_queue_clear(struct work_queue *queue)
 	queue->started = queue->done = queue->posted;
 	atomic_store_explicit(&queue->released, queue->posted, memory_order_release);
 }
+
+enum ibv_wc_opcode send_wqe_completion_opcode(const struct send_wqe *wqe)
+{
+	switch (wqe->opcode) {
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+		return IBV_WC_SEND;
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return IBV_WC_RDMA_WRITE;
+	case IBV_WR_RDMA_READ:
+		return IBV_WC_RDMA_READ;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+		return IBV_WC_COMP_SWAP;
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		return IBV_WC_FETCH_ADD;
+	default:
+		vbn_assert_failed("posting takes no other opcode", __FILE__, __LINE__);
+	}
+}

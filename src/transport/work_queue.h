@@ -81,10 +81,9 @@ struct work_queue {
 /* Bytes of a ring for these limits, within the maxima above; 0 for a limit of 0. */
 size_t work_queue_send_bytes(uint32_t wr_max, uint32_t sge_max, uint32_t inline_max);
 size_t work_queue_recv_bytes(uint32_t wr_max, uint32_t sge_max);
-void work_queue_init_send(struct work_queue *queue, void *slots, uint32_t wr_max,
-			  uint32_t sge_max, uint32_t inline_max);
-void work_queue_init_recv(struct work_queue *queue, void *slots, uint32_t wr_max,
-			  uint32_t sge_max);
+void work_queue_init_send(struct work_queue *queue, void *slots, uint32_t wr_max, uint32_t sge_max,
+			  uint32_t inline_max);
+void work_queue_init_recv(struct work_queue *queue, void *slots, uint32_t wr_max, uint32_t sge_max);
 /* Forgets all entries (RESET); positions do not start again from zero. */
 void work_queue_clear(struct work_queue *queue);
 
@@ -99,6 +98,9 @@ static inline struct recv_wqe *recv_wqe_at(const struct work_queue *queue, uint3
 	return (struct recv_wqe *)(queue->slots +
 				   (size_t)(position & queue->slot_mask) * queue->slot_bytes);
 }
+
+/* What a completion of @wqe calls the operation. */
+enum ibv_wc_opcode send_wqe_completion_opcode(const struct send_wqe *wqe);
 
 static inline bool work_queue_is_full(const struct work_queue *queue)
 {
