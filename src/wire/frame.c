@@ -161,8 +161,7 @@ static void emit_ethernet(const struct frame_envelope *envelope, uint8_t *bytes)
 {
 	memcpy(bytes, envelope->destination_mac, 6);
 	memcpy(bytes + 6, envelope->source_mac, 6);
-	store_be16(bytes + 12,
-		   envelope->icrc.is_ipv6 ? ETHERTYPE_IPV6 : ETHERTYPE_IPV4);
+	store_be16(bytes + 12, envelope->icrc.is_ipv6 ? ETHERTYPE_IPV6 : ETHERTYPE_IPV4);
 }
 
 static void emit_ipv4(const struct frame_envelope *envelope, size_t udp_bytes, uint8_t *ip)

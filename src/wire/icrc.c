@@ -34,6 +34,7 @@
 #define AFTER_IDENTIFICATION_BYTES (14 + 8)
 
 /* x^-(8 k 16^j) for k = 0 to 15, in row j: the exponent's hexadecimal digits select. */
+/* clang-format off */
 static const uint32_t inverse_power[4][16] = {
 	{
 		0x80000000, 0x6567cb95, 0xd7125358, 0x1f81b6e1,
@@ -68,6 +69,7 @@ static const uint32_t reduction[16] = {
 	0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
 	0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c,
 };
+/* clang-format on */
 
 static uint8_t *put_ipv4(const struct icrc_envelope *envelope, size_t udp_bytes, uint8_t *bytes)
 {

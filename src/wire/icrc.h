@@ -19,7 +19,7 @@
 /* What the ICRC covers of the IP and UDP headers. Addresses in network order. */
 struct icrc_envelope {
 	bool is_ipv6;
-	uint8_t source[16];	 /* IPv4: the first four bytes */
+	uint8_t source[16]; /* IPv4: the first four bytes */
 	uint8_t destination[16];
 	uint16_t identification; /* IPv4 only, host order */
 	bool dont_fragment;	 /* IPv4 only */

@@ -36,15 +36,13 @@
 	X(service, WRITE_LAST, WRITE | LAST | extra) \
 	X(service, WRITE_LAST_IMM, WRITE | LAST | OPCODE_HAS_IMMEDIATE | extra) \
 	X(service, WRITE_ONLY, WRITE | ONLY | OPCODE_HAS_RETH | extra) \
-	X(service, WRITE_ONLY_IMM, \
-	  WRITE | ONLY | OPCODE_HAS_RETH | OPCODE_HAS_IMMEDIATE | extra)
+	X(service, WRITE_ONLY_IMM, WRITE | ONLY | OPCODE_HAS_RETH | OPCODE_HAS_IMMEDIATE | extra)
 
 #define RELIABLE_OPERATIONS(X, service, extra) \
 	CONNECTED_OPERATIONS(X, service, extra) \
 	X(service, SEND_LAST_INVALIDATE, SEND | LAST | OPCODE_HAS_IETH | extra) \
 	X(service, SEND_ONLY_INVALIDATE, SEND | ONLY | OPCODE_HAS_IETH | extra) \
-	X(service, READ_REQUEST, \
-	  REQUEST | OPCODE_IS_READ | ONLY | OPCODE_HAS_RETH | extra) \
+	X(service, READ_REQUEST, REQUEST | OPCODE_IS_READ | ONLY | OPCODE_HAS_RETH | extra) \
 	X(service, COMPARE_SWAP, ATOMIC | ONLY | extra) \
 	X(service, FETCH_ADD, ATOMIC | ONLY | extra) \
 	X(service, READ_RESPONSE_FIRST, READ_RESPONSE | FIRST | OPCODE_HAS_AETH) \
@@ -74,6 +72,7 @@
 	 IF_HAS(bits, OPCODE_HAS_XRCETH, XRCETH_BYTES) + \
 	 IF_HAS(bits, OPCODE_IS_CNP, CNP_RESERVED_BYTES))
 
+/* clang-format off */
 static const struct {
 	opcode_properties properties;
 	uint32_t header_bytes;
@@ -92,6 +91,7 @@ static const char *const names[256] = {
 #undef X
 	[OPCODE_BYTE_CNP] = "CNP",
 };
+/* clang-format on */
 
 opcode_properties opcode_properties_of(uint8_t byte)
 {

@@ -55,8 +55,8 @@ enum {
 	OPCODE_ENDS = 1u << 3,	 /* LAST or ONLY, and all single-packet kinds */
 	OPCODE_IS_SEND = 1u << 4,
 	OPCODE_IS_WRITE = 1u << 5,
-	OPCODE_IS_READ = 1u << 6, /* request or response */
-	OPCODE_IS_ATOMIC = 1u << 7, /* request or answer */
+	OPCODE_IS_READ = 1u << 6,     /* request or response */
+	OPCODE_IS_ATOMIC = 1u << 7,   /* request or answer */
 	OPCODE_HAS_PAYLOAD = 1u << 8, /* may carry payload */
 	OPCODE_HAS_RETH = 1u << 9,
 	OPCODE_HAS_AETH = 1u << 10,

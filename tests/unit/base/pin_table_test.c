@@ -189,8 +189,7 @@ static void *stress_reader(void *argument)
 	while (!atomic_load(&stress->is_over)) {
 		unsigned index = (unsigned)random_below(&random, STRESS_NUMBERS);
 		uint32_t number = stress_number(index, (unsigned)random_next(&random));
-		struct entry *entry =
-			(struct entry *)pin_table_pin(&stress->fixture.table, number);
+		struct entry *entry = (struct entry *)pin_table_pin(&stress->fixture.table, number);
 
 		if (!entry)
 			continue;
@@ -223,8 +222,8 @@ static void pinned_entries_are_never_torn(void **state)
 	for (unsigned i = 0; i < STRESS_NUMBERS; i++)
 		entries[i] = insert(&stress.fixture, stress_number(i, 0));
 	assert_int_equal(pthread_create(&reader, NULL, stress_reader, &stress), 0);
-	for (unsigned round = 0;
-	     round < STRESS_ROUNDS || atomic_load(&stress.pins) < STRESS_PINS; round++) {
+	for (unsigned round = 0; round < STRESS_ROUNDS || atomic_load(&stress.pins) < STRESS_PINS;
+	     round++) {
 		unsigned i = round % STRESS_NUMBERS;
 
 		stress_replace(&stress.fixture, entries[i],

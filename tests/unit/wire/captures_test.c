@@ -24,42 +24,24 @@ static const struct {
 	const char *name;
 	unsigned count;
 } expected[] = {
-	{"RC ACKNOWLEDGE", 364},
-	{"RC ATOMIC_ACKNOWLEDGE", 28},
-	{"RC COMPARE_SWAP", 4},
-	{"RC FETCH_ADD", 26},
-	{"RC READ_REQUEST", 134},
-	{"RC READ_RESPONSE_FIRST", 78},
-	{"RC READ_RESPONSE_LAST", 82},
-	{"RC READ_RESPONSE_MIDDLE", 80},
-	{"RC READ_RESPONSE_ONLY", 42},
-	{"RC SEND_FIRST", 138},
-	{"RC SEND_LAST", 131},
-	{"RC SEND_LAST_IMM", 8},
-	{"RC SEND_MIDDLE", 95},
-	{"RC SEND_ONLY", 83},
-	{"RC SEND_ONLY_IMM", 20},
-	{"RC SEND_ONLY_INVALIDATE", 2},
-	{"RC WRITE_FIRST", 58},
-	{"RC WRITE_LAST", 52},
-	{"RC WRITE_LAST_IMM", 8},
-	{"RC WRITE_MIDDLE", 50},
-	{"RC WRITE_ONLY", 48},
-	{"RC WRITE_ONLY_IMM", 18},
-	{"UC SEND_FIRST", 32},
-	{"UC SEND_LAST", 24},
-	{"UC SEND_LAST_IMM", 8},
-	{"UC SEND_MIDDLE", 16},
-	{"UC SEND_ONLY", 18},
-	{"UC SEND_ONLY_IMM", 18},
-	{"UC WRITE_FIRST", 16},
-	{"UC WRITE_LAST", 8},
-	{"UC WRITE_LAST_IMM", 8},
-	{"UC WRITE_MIDDLE", 16},
-	{"UC WRITE_ONLY", 18},
-	{"UC WRITE_ONLY_IMM", 18},
-	{"UD SEND_ONLY", 94},
-	{"UD SEND_ONLY_IMM", 22},
+	{"RC ACKNOWLEDGE", 364},       {"RC ATOMIC_ACKNOWLEDGE", 28},
+	{"RC COMPARE_SWAP", 4},	       {"RC FETCH_ADD", 26},
+	{"RC READ_REQUEST", 134},      {"RC READ_RESPONSE_FIRST", 78},
+	{"RC READ_RESPONSE_LAST", 82}, {"RC READ_RESPONSE_MIDDLE", 80},
+	{"RC READ_RESPONSE_ONLY", 42}, {"RC SEND_FIRST", 138},
+	{"RC SEND_LAST", 131},	       {"RC SEND_LAST_IMM", 8},
+	{"RC SEND_MIDDLE", 95},	       {"RC SEND_ONLY", 83},
+	{"RC SEND_ONLY_IMM", 20},      {"RC SEND_ONLY_INVALIDATE", 2},
+	{"RC WRITE_FIRST", 58},	       {"RC WRITE_LAST", 52},
+	{"RC WRITE_LAST_IMM", 8},      {"RC WRITE_MIDDLE", 50},
+	{"RC WRITE_ONLY", 48},	       {"RC WRITE_ONLY_IMM", 18},
+	{"UC SEND_FIRST", 32},	       {"UC SEND_LAST", 24},
+	{"UC SEND_LAST_IMM", 8},       {"UC SEND_MIDDLE", 16},
+	{"UC SEND_ONLY", 18},	       {"UC SEND_ONLY_IMM", 18},
+	{"UC WRITE_FIRST", 16},	       {"UC WRITE_LAST", 8},
+	{"UC WRITE_LAST_IMM", 8},      {"UC WRITE_MIDDLE", 16},
+	{"UC WRITE_ONLY", 18},	       {"UC WRITE_ONLY_IMM", 18},
+	{"UD SEND_ONLY", 94},	       {"UD SEND_ONLY_IMM", 22},
 };
 
 struct tally {
@@ -220,8 +202,8 @@ static void comes_out_again(struct tally *tally, const uint8_t *bytes, const str
 	header_bytes = packet_emit_header(&packet, bth);
 	memcpy(bth + header_bytes, packet.payload, packet.payload_bytes);
 	made.bth = bth;
-	made.bth_bytes = header_bytes + packet.payload_bytes +
-			 packet_pad_bytes(packet.payload_bytes);
+	made.bth_bytes =
+		header_bytes + packet.payload_bytes + packet_pad_bytes(packet.payload_bytes);
 	made.icrc = icrc_compute(&made.envelope.icrc, bth, made.bth_bytes);
 	check(tally, frame_emit(&made, again, sizeof(again)) == frame_bytes, "length");
 	check(tally, memcmp(again, bytes, frame_bytes) == 0, "bytes");

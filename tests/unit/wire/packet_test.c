@@ -14,9 +14,11 @@
 /* One BTH as bytes and as values; @flags is the byte with SE, M, PadCnt and TVer. */
 #define BTH_ON_WIRE(opcode, flags) \
 	opcode, flags, 0xff, 0xfe, 0x80, 0x12, 0x34, 0x56, 0x80, 0xab, 0xcd, 0xef
+/* clang-format off */
 #define BTH_VALUES(byte) \
 	.opcode = byte, .pkey = 0xfffe, .fecn = true, .dest_qpn = 0x123456, \
 	.ack_requested = true, .psn = 0xabcdef
+/* clang-format on */
 
 /* Each field in its place, in both directions. */
 static void check_golden(const uint8_t *bytes, size_t length, struct packet *expected)
@@ -35,13 +37,15 @@ static void check_golden(const uint8_t *bytes, size_t length, struct packet *exp
 
 static void golden_write_only_with_immediate(void **state)
 {
+	/* clang-format off */
 	static const uint8_t bytes[] = {
 		BTH_ON_WIRE(0x0b, 0x80 | 0x30),
 		0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, /* RETH: address */
 		0x11, 0x12, 0x13, 0x14, 0x00, 0x00, 0x00, 0x05, /* rkey, length */
-		0xde, 0xad, 0xbe, 0xef,				/* ImmDt */
+		0xde, 0xad, 0xbe, 0xef, /* ImmDt */
 		'h', 'e', 'l', 'l', 'o', 0, 0, 0,
 	};
+	/* clang-format on */
 	struct packet expected = {
 		BTH_VALUES(0x0b),
 		.solicited = true,
@@ -69,6 +73,7 @@ static void golden_acknowledge(void **state)
 
 static void golden_atomic_and_its_answer(void **state)
 {
+	/* clang-format off */
 	static const uint8_t request[] = {
 		BTH_ON_WIRE(0xb3, 0), 0x00, 0xa1, 0xa2, 0xa3,	/* XRC COMPARE_SWAP, XRCETH */
 		0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, /* address */
@@ -80,6 +85,7 @@ static void golden_atomic_and_its_answer(void **state)
 		BTH_ON_WIRE(0x12, 0), 0x1f, 0x00, 0x00, 0x07,
 		0x41, 0x42, 0x43, 0x44, 0x45, 0x46, 0x47, 0x48,
 	};
+	/* clang-format on */
 	struct packet expected_request = {
 		BTH_VALUES(0xb3),
 		.xrc_srqn = 0xa1a2a3,
@@ -101,9 +107,11 @@ static void golden_atomic_and_its_answer(void **state)
 
 static void golden_datagram_and_invalidate(void **state)
 {
+	/* clang-format off */
 	static const uint8_t datagram[] = {
 		BTH_ON_WIRE(0x64, 0x30), 0x11, 0x22, 0x33, 0x44, 0x00, 0x51, 0x52, 0x53, 'x', 0, 0, 0,
 	};
+	/* clang-format on */
 	static const uint8_t invalidate[] = {BTH_ON_WIRE(0x17, 0), 0x61, 0x62, 0x63, 0x64};
 	struct packet expected_datagram = {
 		BTH_VALUES(0x64),
@@ -130,8 +138,27 @@ static void golden_cnp(void **state)
 
 static void reserved_bits_are_ignored_and_never_sent(void **state)
 {
-	uint8_t bytes[] = {BTH_ON_WIRE(0xac, 0), 0x99, 0x00, 0x00, 0x01, 0, 0, 0, 0, 0, 0, 0, 0,
-			   0, 0, 0, 0, 0, 0, 0, 0};
+	uint8_t bytes[] = {BTH_ON_WIRE(0xac, 0),
+			   0x99,
+			   0x00,
+			   0x00,
+			   0x01,
+			   0,
+			   0,
+			   0,
+			   0,
+			   0,
+			   0,
+			   0,
+			   0,
+			   0,
+			   0,
+			   0,
+			   0,
+			   0,
+			   0,
+			   0,
+			   0};
 	uint8_t made[PACKET_HEADER_BYTES_MAX];
 	struct packet packet;
 
