@@ -91,7 +91,7 @@ static void every_field_of_ipv6(void **state)
 
 	(void)state;
 	memcpy(bytes, golden_v6, sizeof(bytes));
-	memcpy(bytes + IP, "\x66\xa1\x23\x45", 4);
+	store_be32(bytes + IP, 0x66a12345);
 	assert_int_equal(frame_parse(bytes, sizeof(bytes), &frame), FRAME_ROCE);
 	assert_true(envelope->icrc.is_ipv6);
 	assert_memory_equal(envelope->icrc.source, golden_v6 + IP + 8, 16);

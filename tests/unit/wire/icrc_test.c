@@ -41,16 +41,20 @@ static uint32_t reference_crc(const uint8_t *bytes, size_t length)
 	return ~crc;
 }
 
+/* First bytes of the IP headers: ones where the network may change them. */
+static const uint8_t masked_ipv4[12] = {0x45, 0xff, [8] = 0xff, 0x11, 0xff, 0xff};
+static const uint8_t masked_ipv6[8] = {0x6f, 0xff, 0xff, 0xff, 0, 0, 0x11, 0xff};
+
 static size_t reference_ip(const struct icrc_envelope *envelope, size_t udp_bytes, uint8_t *ip)
 {
 	if (envelope->is_ipv6) {
-		memcpy(ip, "\x6f\xff\xff\xff\0\0\x11\xff", 8);
+		memcpy(ip, masked_ipv6, sizeof(masked_ipv6));
 		store_be16(ip + 4, (uint16_t)udp_bytes);
 		memcpy(ip + 8, envelope->source, 16);
 		memcpy(ip + 24, envelope->destination, 16);
 		return 40;
 	}
-	memcpy(ip, "\x45\xff\0\0\0\0\0\0\xff\x11\xff\xff", 12);
+	memcpy(ip, masked_ipv4, sizeof(masked_ipv4));
 	store_be16(ip + 2, (uint16_t)(20 + udp_bytes));
 	store_be16(ip + 4, envelope->identification);
 	ip[6] = envelope->dont_fragment ? 0x40 : 0;
