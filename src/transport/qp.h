@@ -6,7 +6,9 @@
  *   rc_requester.c  work request to packets
  *   rc_completer.c  acknowledgements, NAKs, READ and atomic answers
  *   rc_retry.c      timeouts, RNR waits, going back, probes
- *   rc_responder.c  request packets: the check pipeline and execution
+ *   rc_responder.c  request packets: their order, gaps, repeats
+ *   rc_execute.c    the check pipeline and execution
+ *   rc_refuse.c     NAKs and what goes with them
  *   rc_replay.c     answers queued and saved: READ streaming, atomic results
  *   pacing.c        what may be under way
  *
@@ -43,7 +45,11 @@ struct path {
 	struct flow *inbound;  /* READ answers towards us; never NULL */
 };
 
-/* A READ request packet or an atomic whose answer is not complete. */
+/*
+ * A READ request packet or an atomic whose answer is not complete. It is kept when the
+ * requester goes back, so that the request is repeated within the same bounds: one that
+ * joined two of the old ones might straddle what the peer has executed.
+ */
 struct read_outstanding {
 	uint32_t first_psn;
 	uint32_t psn_count;
@@ -53,6 +59,7 @@ struct read_outstanding {
 struct rc_requester {
 	uint32_t psn_next;     /* PSN of the next packet that was never sent */
 	uint32_t psn_unacked;  /* oldest PSN without acknowledgement or answer */
+	uint32_t unacked_position; /* its WQE; == started: all that were started are done */
 	uint32_t psn_acked;    /* all before it was acknowledged (answers may be missing) */
 	uint32_t send_position; /* WQE of the next packet to send; == started: a new one */
 	uint32_t send_psn;     /* next packet to send: psn_next, or before it after going back */
@@ -67,13 +74,13 @@ struct rc_requester {
 
 	uint8_t retries_left;
 	uint8_t rnr_retries_left;
-	uint32_t recovery_psn; /* losses that are only inferred are acted on once before it */
-	bool in_recovery;
+	bool in_recovery; /* a loss was inferred and acted on; no second time before progress */
 
 	vbn_time retry_deadline; /* local ACK timeout; NEVER when nothing is under way */
 	vbn_time rnr_deadline;	 /* nothing is sent before it; NEVER: no RNR wait */
 	vbn_time probe_deadline; /* tail probe */
 	uint32_t probe_count;	 /* since the last progress */
+	bool probe_is_due;	 /* the last packet is to be sent again */
 
 	/* Round-trip estimate from one timed packet at a time. */
 	bool rtt_is_timing;
@@ -108,7 +115,7 @@ struct saved_atomic {
 
 enum responder_message { MESSAGE_NONE, MESSAGE_SEND, MESSAGE_WRITE };
 
-/* Written by rc_responder.c and rc_replay.c. */
+/* Written by rc_responder.c, rc_execute.c, rc_refuse.c and rc_replay.c. */
 struct rc_responder {
 	uint32_t psn_expected;
 	uint32_t msn; /* completed messages */
@@ -134,12 +141,14 @@ struct rc_responder {
 	struct response responses[QP_RD_ATOMIC_MAX]; /* by PSN */
 	uint32_t response_count;
 	struct saved_atomic atomics[QP_RD_ATOMIC_MAX]; /* ring of the last ones */
-	uint32_t atomic_count;			       /* ever saved */
+	uint32_t atomic_count; /* saved; past the ring's first round it stays in the second */
 
 	uint16_t held[HOLD_WINDOW]; /* ring by PSN: buffer of the pool, or HOLD_NONE */
 	uint32_t held_count;
 
 	bool has_heard; /* COMM_EST was raised */
+	bool event_is_due; /* the QP failed; the program is told by the next output */
+	enum ibv_event_type event;
 };
 
 struct qp {
@@ -159,6 +168,7 @@ struct qp {
 
 	struct work_queue send_queue;
 	struct work_queue recv_queue;
+	bool has_flushed_sends; /* no send may complete in another way any more */
 
 	struct rc_requester requester;
 	struct rc_responder responder;

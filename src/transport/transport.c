@@ -62,10 +62,10 @@ bool qp_output(struct qp *qp, const struct core *core, struct outbox *out)
 {
 	bool is_full = false;
 
-	if (responds(qp))
+	if (responds(qp) || qp->state == IBV_QPS_ERR) {
 		is_full |= rc_responder_run_held(qp, core, out);
-	if (responds(qp) || qp->state == IBV_QPS_ERR)
 		is_full |= rc_replay_output(qp, core, out);
+	}
 	if (requests(qp) || (qp->state == IBV_QPS_ERR && !qp->has_flushed_sends))
 		is_full |= rc_completer_output(qp, core, out);
 	if (requests(qp))

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Theory of operation: answers, also those asked for again
+ *
+ * READs and atomics are answered by packets that bear the PSNs of their request.
+ * An answer is queued when its request is executed and leaves packet by packet as
+ * the outbox has room; the queue is in PSN order, and an acknowledgement or NAK
+ * leaves only when it is empty, because either acknowledges every PSN before it
+ * and a requester would take the answers still missing for lost.
+ *
+ * The bytes of a READ are fetched when a packet is handed to the link, not before:
+ * key and range are checked there once more. If they can no longer be had the
+ * answer ends in a NAK at that PSN, and with it the connection.
+ *
+ * A repeated READ is executed again from memory, which IBA 9.7.5.1.5 allows. It may
+ * ask for a part of what it asked for before, or, from a requester that now dares
+ * to ask for more at once, go past the expected PSN. Whatever it asks for, the
+ * newest request is the one that the peer waits for: it takes the place of all
+ * queued answers that begin inside it and cuts the one that it begins in; its
+ * opcodes start anew. A repeated READ that fails its checks is dropped rather than
+ * refused, since the copy of a request that is long done must not end a
+ * connection whose program has deregistered the memory by now.
+ *
+ * A repeated atomic is answered from the saved results and never executed: an
+ * addition must happen once. Results are saved for as many as a peer may have
+ * outstanding; an older repeat cannot come from an honest one and is dropped.
+ */
+#include "transport/rc.h"
+
+#include <string.h>
+
+#include "base/psn.h"
+#include "wire/syndrome.h"
+
+/* --- the queue --- */
+
+/*
+ * Order is told by how far a PSN lies back, over the whole circle: one READ of 2^31
+ * bytes alone can span half of it, too far for the sign of a distance.
+ */
+static uint32_t psn_age(const struct rc_responder *responder, uint32_t psn)
+{
+	return (responder->psn_expected - psn) & PSN_MASK;
+}
+
+bool rc_replay_add(struct rc_responder *responder, const struct response *response)
+{
+	uint32_t position = responder->response_count;
+	uint32_t age = psn_age(responder, response->first_psn);
+
+	if (responder->response_count == QP_RD_ATOMIC_MAX)
+		return false;
+	for (; position > 0; position--) {
+		const struct response *before = &responder->responses[position - 1];
+
+		if (psn_age(responder, before->first_psn) >= age)
+			break;
+		responder->responses[position] = *before;
+	}
+	responder->responses[position] = *response;
+	responder->response_count++;
+	return true;
+}
+
+static void drop_first(struct rc_responder *responder)
+{
+	responder->response_count--;
+	memmove(&responder->responses[0], &responder->responses[1],
+		responder->response_count * sizeof(responder->responses[0]));
+}
+
+struct response rc_replay_read_response(const struct qp *qp, const struct packet *request)
+{
+	return (struct response){.kind = RESPONSE_READ,
+				 .first_psn = request->psn,
+				 .psn_count = rc_packet_count(qp, request->reth.length),
+				 .rkey = request->reth.rkey,
+				 .length = request->reth.length,
+				 .iova = request->reth.address};
+}
+
+struct response rc_replay_atomic_response(const struct saved_atomic *saved)
+{
+	return (struct response){.kind = RESPONSE_ATOMIC,
+				 .first_psn = saved->psn,
+				 .psn_count = 1,
+				 .original = saved->original,
+				 .msn = saved->msn};
+}
+
+/* --- saved results --- */
+
+void rc_replay_save_atomic(struct rc_responder *responder, const struct saved_atomic *saved)
+{
+	responder->atomics[responder->atomic_count % QP_RD_ATOMIC_MAX] = *saved;
+	if (++responder->atomic_count == 2 * QP_RD_ATOMIC_MAX)
+		responder->atomic_count = QP_RD_ATOMIC_MAX;
+}
+
+/* The newest comes first: PSNs come round again, and an old result may bear the same. */
+const struct saved_atomic *rc_replay_find_atomic(const struct rc_responder *responder, uint32_t psn)
+{
+	for (uint32_t back = 1; back <= QP_RD_ATOMIC_MAX && back <= responder->atomic_count;
+	     back++) {
+		uint32_t index = (responder->atomic_count - back) % QP_RD_ATOMIC_MAX;
+
+		if (responder->atomics[index].psn == psn)
+			return &responder->atomics[index];
+	}
+	return NULL;
+}
+
+/* --- repeated requests --- */
+
+/* Makes place for an answer that begins at @first: see the theory of operation. */
+static void supersede(struct qp *qp, uint32_t first, uint32_t count)
+{
+	struct rc_responder *responder = &qp->responder;
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < responder->response_count; i++) {
+		struct response response = responder->responses[i];
+
+		if (psn_is_within(response.first_psn, first, count))
+			continue;
+		if (psn_is_within(first, response.first_psn, response.psn_count)) {
+			response.psn_count = (first - response.first_psn) & PSN_MASK;
+			response.length = response.psn_count * qp->path.payload_max;
+			if (response.sent_count >= response.psn_count)
+				continue;
+		}
+		responder->responses[kept++] = response;
+	}
+	responder->response_count = kept;
+}
+
+static bool may_read(const struct qp *qp, const struct packet *packet, const struct core *core)
+{
+	struct access access = {core->memory, core->copier, qp->pd};
+
+	if (!(qp->access & IBV_ACCESS_REMOTE_READ) || packet->reth.length > MESSAGE_BYTES_MAX)
+		return false;
+	return packet->reth.length == 0 ||
+	       remote_check(&access, packet->reth.rkey, packet->reth.address, packet->reth.length,
+			    IBV_ACCESS_REMOTE_READ, NULL) == REASON_NONE;
+}
+
+static enum reason repeat_read(struct qp *qp, const struct packet *packet, const struct core *core)
+{
+	struct rc_responder *responder = &qp->responder;
+	struct response response = rc_replay_read_response(qp, packet);
+	bool goes_on = psn_age(responder, packet->psn) < response.psn_count;
+
+	/* What lies past the expected PSN is new, and in the middle of a message out of order. */
+	if (!may_read(qp, packet, core) || (goes_on && responder->message != MESSAGE_NONE))
+		return REASON_DROP_REPLAY_LOST;
+	supersede(qp, response.first_psn, response.psn_count);
+	return rc_replay_add(responder, &response) ? REASON_NONE : REASON_DROP_NO_ROOM;
+}
+
+static bool is_queued(const struct rc_responder *responder, uint32_t psn)
+{
+	for (uint32_t i = 0; i < responder->response_count; i++) {
+		if (responder->responses[i].first_psn == psn)
+			return true;
+	}
+	return false;
+}
+
+static enum reason repeat_atomic(struct rc_responder *responder, uint32_t psn)
+{
+	const struct saved_atomic *saved = rc_replay_find_atomic(responder, psn);
+	struct response response;
+
+	if (!saved)
+		return REASON_DROP_REPLAY_LOST;
+	if (is_queued(responder, psn))
+		return REASON_DROP_DUPLICATE;
+	response = rc_replay_atomic_response(saved);
+	return rc_replay_add(responder, &response) ? REASON_NONE : REASON_DROP_NO_ROOM;
+}
+
+enum reason rc_replay_duplicate(struct qp *qp, const struct packet *packet, const struct core *core)
+{
+	if (opcode_has(opcode_properties_of(packet->opcode), OPCODE_IS_READ))
+		return repeat_read(qp, packet, core);
+	return repeat_atomic(&qp->responder, packet->psn);
+}
+
+void rc_replay_failed(struct qp *qp, uint32_t psn, const struct complaint *complaint)
+{
+	uint8_t syndrome = rc_responder_syndrome(complaint->reason);
+
+	qp->responder.response_count = 0;
+	/* In ERROR already: the program was told why, and once is enough. */
+	if (qp->state != IBV_QPS_ERR)
+		rc_refuse_event(&qp->responder, syndrome);
+	rc_refuse_fatal(qp, syndrome, psn, complaint);
+}
+
+/* --- output --- */
+
+static struct packet_out *add_packet(const struct qp *qp, struct outbox *out, enum opcode opcode,
+				     uint32_t psn)
+{
+	struct packet_out *answer = outbox_add_packet(out);
+
+	answer->packet.opcode = opcode_byte(SERVICE_RC, opcode);
+	answer->packet.pkey = PKEY_DEFAULT;
+	answer->packet.dest_qpn = qp->attr.dest_qp_num;
+	answer->packet.psn = psn;
+	return answer;
+}
+
+static enum opcode read_opcode(uint32_t index, uint32_t count)
+{
+	if (count == 1)
+		return OPCODE_READ_RESPONSE_ONLY;
+	if (index == 0)
+		return OPCODE_READ_RESPONSE_FIRST;
+	return index == count - 1 ? OPCODE_READ_RESPONSE_LAST : OPCODE_READ_RESPONSE_MIDDLE;
+}
+
+/* The next packet of a READ's answer; its AETH tells how many messages are done today. */
+static void output_read(const struct qp *qp, const struct response *response, struct outbox *out)
+{
+	uint32_t index = response->sent_count;
+	uint32_t offset = index * qp->path.payload_max;
+	uint32_t left = response->length - offset;
+	struct packet_out *answer = add_packet(qp, out, read_opcode(index, response->psn_count),
+					       psn_add(response->first_psn, index));
+
+	answer->packet.payload_bytes = left < qp->path.payload_max ? left : qp->path.payload_max;
+	if (answer->packet.payload_bytes > 0) {
+		answer->payload.kind = PAYLOAD_REMOTE;
+		answer->payload.remote.rkey = response->rkey;
+		answer->payload.remote.iova = response->iova + offset;
+	}
+	if (opcode_has(opcode_properties_of(answer->packet.opcode), OPCODE_HAS_AETH)) {
+		answer->packet.aeth.syndrome = SYNDROME_ACK_UNLIMITED;
+		answer->packet.aeth.msn = qp->responder.msn;
+	}
+}
+
+static void output_atomic(const struct qp *qp, const struct response *response, struct outbox *out)
+{
+	struct packet_out *answer =
+		add_packet(qp, out, OPCODE_ATOMIC_ACKNOWLEDGE, response->first_psn);
+
+	answer->packet.aeth.syndrome = SYNDROME_ACK_UNLIMITED;
+	answer->packet.aeth.msn = response->msn;
+	answer->packet.atomic_original = response->original;
+}
+
+static void output_response(struct qp *qp, struct outbox *out)
+{
+	struct response *response = &qp->responder.responses[0];
+
+	switch (response->kind) {
+	case RESPONSE_READ:
+		output_read(qp, response, out);
+		break;
+	case RESPONSE_ATOMIC:
+		output_atomic(qp, response, out);
+		break;
+	}
+	if (++response->sent_count == response->psn_count)
+		drop_first(&qp->responder);
+}
+
+/* One for all that came since the last; a NAK acknowledges everything before it as well. */
+static void output_acknowledgement(struct qp *qp, struct outbox *out)
+{
+	struct rc_responder *responder = &qp->responder;
+	uint32_t psn = responder->nak_is_due ? responder->nak_psn
+					     : psn_add(responder->psn_expected, PSN_MASK);
+	struct packet_out *answer = add_packet(qp, out, OPCODE_ACKNOWLEDGE, psn);
+
+	answer->packet.aeth.syndrome = responder->nak_is_due ? responder->nak_syndrome
+							     : SYNDROME_ACK_UNLIMITED;
+	answer->packet.aeth.msn = responder->msn;
+	responder->nak_is_due = false;
+	responder->ack_is_due = false;
+}
+
+bool rc_replay_output(struct qp *qp, const struct core *core, struct outbox *out)
+{
+	struct rc_responder *responder = &qp->responder;
+
+	(void)core;
+	if (responder->event_is_due) {
+		outbox_add_event(out, responder->event);
+		responder->event_is_due = false;
+	}
+	while (responder->response_count > 0) {
+		if (outbox_packets_room(out) == 0)
+			return true;
+		output_response(qp, out);
+	}
+	if (!responder->ack_is_due && !responder->nak_is_due)
+		return false;
+	if (outbox_packets_room(out) == 0)
+		return true;
+	output_acknowledgement(qp, out);
+	return false;
+}
