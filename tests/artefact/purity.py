@@ -37,6 +37,10 @@ def nm(archive, *options):
 
 
 def main(archives):
+    missing = [archive for archive in archives if not os.path.exists(archive)]
+    if missing:
+        print(f"not built: {', '.join(missing)}")
+        return 1
     defined = {symbol for archive in archives
                for _, symbol in nm(archive, "--defined-only", "--extern-only")}
     bad = 0
