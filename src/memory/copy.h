@@ -26,8 +26,10 @@
 
 struct copier {
 	/*
-	 * Copies @length bytes, in the order told above, and returns how many were
-	 * copied before a fault; @length means success.
+	 * Copies @length bytes between ranges that do not overlap, in the order told
+	 * above. @length returned means success; less means a fault, and at least that
+	 * many bytes were copied: stores and loads go in units, and what a faulting unit
+	 * did is not counted (up to 63 bytes directly, up to a page through the kernel).
 	 */
 	size_t (*copy)(void *to, const void *from, size_t length);
 	/* 64-bit atomics on aligned host memory; false on a fault, nothing changed. */
@@ -38,6 +40,9 @@ struct copier {
 
 /* Plain loads and stores under the fixup table. Needs the handler installed. */
 extern const struct copier copier_direct;
+
+/* False where this processor has no fixup table: then copier_direct catches no fault. */
+extern const bool copy_catches_faults;
 
 /*
  * If @instruction is one of ours that may fault, the address to continue at,

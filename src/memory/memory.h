@@ -10,7 +10,13 @@
  * any sum that could wrap: offset and length against what is left.
  *
  * A zero-length access checks no key at all (the address may be anything), as
- * NICs do.
+ * NICs do. Otherwise the order is key, protection domain, rights, range and, for
+ * atomics, alignment; the first that fails is the reason.
+ *
+ * A complaint's address and length are those of the access, or of the part of it
+ * that lies in the list element that failed. Its limit is how many bytes of the region
+ * lie from that address on (0 outside of it), for MEMORY_FAULT how many bytes were
+ * moved, and for ATOMIC_MISALIGNED the alignment asked for.
  *
  * Threads: look-ups and copies from any thread without a lock; registration and
  * deregistration are serialised by the caller.
@@ -68,8 +74,8 @@ struct access {
  * Local scatter/gather lists. @offset counts bytes of the list as if it were one
  * buffer; the range must lie inside it (our own mistake otherwise). Every element
  * that the range touches is checked before the first byte moves. On a reason
- * other than NONE, @complaint (may be NULL) holds the facts; after MEMORY_FAULT
- * part of the bytes may have been copied.
+ * other than NONE, @complaint (may be NULL) holds the facts; after MEMORY_FAULT, or
+ * when a region was deregistered meanwhile, part of the bytes may have been copied.
  */
 enum reason sge_gather(const struct access *access, const struct ibv_sge *list, uint32_t count,
 		       uint64_t offset, uint8_t *bytes, size_t length,
@@ -95,7 +101,10 @@ enum reason remote_write(const struct access *access, uint32_t rkey, uint64_t io
 			 const uint8_t *bytes, size_t length, struct complaint *complaint);
 enum reason remote_read(const struct access *access, uint32_t rkey, uint64_t iova,
 			uint8_t *bytes, size_t length, struct complaint *complaint);
-/* Address alignment is checked here (ATOMIC_MISALIGNED). Host byte order throughout. */
+/*
+ * The alignment of iova and host address is checked here (ATOMIC_MISALIGNED). Host
+ * byte order throughout.
+ */
 enum reason remote_fetch_add(const struct access *access, uint32_t rkey, uint64_t iova,
 			     uint64_t add, uint64_t *original, struct complaint *complaint);
 enum reason remote_compare_swap(const struct access *access, uint32_t rkey, uint64_t iova,

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Scatter/gather lists: a list read or written as if it were one buffer.
+ *
+ * A range that touches several elements is walked twice, first to check all of
+ * them, then to move the bytes, where each is checked again because it may have
+ * been deregistered in between; then some bytes have moved already.
+ */
+#include "memory/mr.h"
+
+#include "base/assert.h"
+
+struct sge_walk {
+	const struct ibv_sge *element;
+	const struct ibv_sge *end;
+	uint64_t offset; /* into the element */
+	uint64_t left;	 /* bytes of the range not yet handed out */
+};
+
+static struct sge_walk sge_walk_start(const struct ibv_sge *list, uint32_t count, uint64_t offset,
+				      uint64_t length)
+{
+	struct sge_walk walk = { .element = list, .end = list + count, .left = length };
+
+	while (walk.element < walk.end && offset >= walk.element->length)
+		offset -= walk.element++->length;
+	VBN_ASSERT(length == 0 || walk.element < walk.end);
+	walk.offset = offset;
+	return walk;
+}
+
+/* The part of the range that lies in the next element; false when all is handed out. */
+static bool sge_walk_next(struct sge_walk *walk, struct span *span)
+{
+	uint64_t room;
+
+	if (walk->left == 0)
+		return false;
+	while (walk->offset == walk->element->length) {
+		walk->offset = 0;
+		walk->element++;
+		VBN_ASSERT(walk->element < walk->end);
+	}
+	room = walk->element->length - walk->offset;
+	span->key = walk->element->lkey;
+	/* The sum may wrap; the range check refuses what that gives. */
+	span->address = walk->element->addr + walk->offset;
+	span->length = walk->left < room ? walk->left : room;
+	walk->offset += span->length;
+	walk->left -= span->length;
+	return true;
+}
+
+static bool lies_in_one_element(const struct sge_walk *walk)
+{
+	return walk->left == 0 || walk->left <= walk->element->length - walk->offset;
+}
+
+static enum reason check_each(const struct access *access, struct sge_walk walk, uint32_t rights,
+			      struct complaint *complaint)
+{
+	struct span span = { .rights = rights };
+	enum reason reason = REASON_NONE;
+
+	while (reason == REASON_NONE && sge_walk_next(&walk, &span))
+		reason = mr_check(access, &span, complaint);
+	return reason;
+}
+
+enum reason sge_gather(const struct access *access, const struct ibv_sge *list, uint32_t count,
+		       uint64_t offset, uint8_t *bytes, size_t length,
+		       struct complaint *complaint)
+{
+	struct sge_walk walk = sge_walk_start(list, count, offset, length);
+	struct span span = { .rights = 0 };
+	enum reason reason = REASON_NONE;
+
+	if (!lies_in_one_element(&walk))
+		reason = check_each(access, walk, span.rights, complaint);
+	while (reason == REASON_NONE && sge_walk_next(&walk, &span)) {
+		reason = mr_read(access, &span, bytes, complaint);
+		bytes += span.length;
+	}
+	return reason;
+}
+
+enum reason sge_scatter(const struct access *access, const struct ibv_sge *list, uint32_t count,
+			uint64_t offset, const uint8_t *bytes, size_t length,
+			struct complaint *complaint)
+{
+	struct sge_walk walk = sge_walk_start(list, count, offset, length);
+	struct span span = { .rights = IBV_ACCESS_LOCAL_WRITE };
+	enum reason reason = REASON_NONE;
+
+	if (!lies_in_one_element(&walk))
+		reason = check_each(access, walk, span.rights, complaint);
+	while (reason == REASON_NONE && sge_walk_next(&walk, &span)) {
+		reason = mr_write(access, &span, bytes, complaint);
+		bytes += span.length;
+	}
+	return reason;
+}
+
+enum reason sge_check(const struct access *access, const struct ibv_sge *list, uint32_t count,
+		      uint32_t rights, struct complaint *complaint)
+{
+	struct sge_walk walk = sge_walk_start(list, count, 0, sge_bytes(list, count));
+
+	return check_each(access, walk, rights, complaint);
+}
+
+uint64_t sge_bytes(const struct ibv_sge *list, uint32_t count)
+{
+	uint64_t bytes = 0;
+	uint32_t i;
+
+	for (i = 0; i < count; i++)
+		bytes += list[i].length;
+	return bytes;
+}
