@@ -25,7 +25,7 @@ static size_t copy_last_byte_first(void *to, const void *from, size_t length)
 	const struct timespec pause = { .tv_nsec = 20000 };
 
 	copier_direct.copy((uint8_t *)to + length - 1, (const uint8_t *)from + length - 1, 1);
-	nanosleep(&pause, NULL);
+	nanosleep(&pause, NULL); /* tidy: the planted fault itself */
 	return copier_direct.copy(to, from, length);
 }
 
