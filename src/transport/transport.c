@@ -28,8 +28,7 @@ enum reason qp_receive(struct qp *qp, const struct packet *packet, const struct 
 	if (opcode_service(packet->opcode) != SERVICE_RC)
 		return REASON_DROP_SERVICE;
 	if (opcode_has(properties, OPCODE_IS_RESPONSE))
-		return requests(qp) ? rc_completer_receive(qp, packet, core, out)
-				    : REASON_DROP_QP_STATE;
+		return requests(qp) ? rc_completer_receive(qp, packet, core) : REASON_DROP_QP_STATE;
 	if (opcode_has(properties, OPCODE_IS_REQUEST))
 		return responds(qp) ? rc_responder_receive(qp, packet, core, out)
 				    : REASON_DROP_QP_STATE;
