@@ -36,7 +36,7 @@ enum reason rc_completer_receive(struct qp *qp, const struct packet *packet,
  * Completions of WQEs that have their outcome, the one that failed included; true when the
  * outbox is full. In ERROR it comes before qp_flush_output(), which flushes from `done` on.
  */
-bool rc_completer_output(struct qp *qp, const struct core *core, struct outbox *out);
+bool rc_completer_output(struct qp *qp, struct outbox *out);
 /*
  * The oldest WQE without outcome has failed with @status; the QP goes to ERROR. The completion
  * comes from rc_completer_output().

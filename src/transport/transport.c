@@ -66,7 +66,7 @@ bool qp_output(struct qp *qp, const struct core *core, struct outbox *out)
 		is_full |= rc_replay_output(qp, core, out);
 	}
 	if (requests(qp) || (qp->state == IBV_QPS_ERR && !qp->has_flushed_sends))
-		is_full |= rc_completer_output(qp, core, out);
+		is_full |= rc_completer_output(qp, out);
 	if (requests(qp))
 		is_full |= rc_requester_output(qp, core, out);
 	if (qp->state == IBV_QPS_ERR)

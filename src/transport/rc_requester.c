@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Theory of operation: work requests to packets
+ *
+ * A WQE gets its PSNs when its first packet is about to be sent ("started"). From then
+ * on packet and PSN determine each other, so nothing is kept per packet and going back
+ * is only a matter of moving the cursor (send_position, send_psn).
+ *
+ *   psn_unacked <= send_psn <= psn_next          fewer than 2^23 apart
+ *
+ * Where the cursor stands at psn_next, packets are new; where it stands before, they are
+ * repeated, except those that were acknowledged or answered meanwhile: the cursor steps
+ * over them. A cursor that comes to the end of a WQE is moved to the next one at
+ * once; send_position == started says that the next packet starts a WQE.
+ *
+ * A READ is asked for piece by piece, one request packet for many PSNs. Each request, and
+ * each atomic, is an entry of reads[] until its answer is complete; a repeated request
+ * starts at the cursor and ends where the entry ends.
+ *
+ * Output stops when the outbox is full (true: call again), when a window is closed
+ * (flow, READ depth, 2^23 PSNs) or nothing may be sent: RNR wait, fence, SQD, a WQE that
+ * has failed. The last packet of every call asks for an acknowledgement, so that a window
+ * that closed is sure to open again and no ACK depends on a packet that is still to come.
+ *
+ * A WQE whose memory is not what its keys promise is never started: it is marked and the
+ * cursor stays in front of it until all before it is done and the completer reports it.
+ */
+#include "base/assert.h"
+#include "transport/rc.h"
+#include "transport/rc_wqe.h"
+
+/* Distances between the PSNs of a requester stay positive as signed 24-bit numbers. */
+#define OUTSTANDING_PACKETS_MAX (PSN_HALF - 1)
+
+enum send_result { SEND_DONE, SEND_CLOSED };
+
+/* One call of output. */
+struct sending {
+	struct qp *qp;
+	const struct core *core;
+	struct outbox *out;
+	struct packet *last; /* the last packet of this call, NULL at first */
+};
+
+static struct send_wqe *wqe_at_cursor(const struct qp *qp)
+{
+	return send_wqe_at(&qp->send_queue, qp->requester.send_position);
+}
+
+/* The next @count PSNs are under way, by being sent or because there is no need to. */
+static void cursor_advance(struct qp *qp, uint32_t count)
+{
+	struct rc_requester *requester = &qp->requester;
+	uint32_t end = psn_add(requester->send_psn, count);
+
+	pacing_charge(qp, requester->send_position, requester->send_psn, end);
+	requester->send_psn = end;
+	if (psn_forward(requester->psn_unacked, end) >
+	    psn_forward(requester->psn_unacked, requester->psn_next))
+		requester->psn_next = end;
+	if (end == rc_wqe_end(wqe_at_cursor(qp)))
+		requester->send_position++;
+}
+
+static bool is_answered(const struct rc_requester *requester, uint32_t psn)
+{
+	uint32_t bit = psn_forward(requester->psn_unacked, psn);
+
+	return bit < ANSWER_WINDOW && (requester->answered >> bit & 1);
+}
+
+/* PSNs at the cursor, within its WQE, that need not be sent again. */
+static uint32_t settled_at_cursor(const struct qp *qp)
+{
+	const struct rc_requester *requester = &qp->requester;
+	const struct send_wqe *wqe = wqe_at_cursor(qp);
+	uint32_t left = psn_forward(requester->send_psn, rc_wqe_end(wqe));
+	int32_t acked = psn_distance(requester->psn_acked, requester->send_psn);
+	uint32_t count = 0;
+
+	if (rc_wqe_wants_answers(wqe)) {
+		while (count < left && is_answered(requester, psn_add(requester->send_psn, count)))
+			count++;
+		return count;
+	}
+	if (acked <= 0)
+		return 0;
+	return (uint32_t)acked < left ? (uint32_t)acked : left;
+}
+
+static void cursor_skip_settled(struct qp *qp)
+{
+	struct rc_requester *requester = &qp->requester;
+	uint32_t count;
+
+	while (requester->send_psn != requester->psn_next && !wqe_at_cursor(qp)->has_failed) {
+		count = settled_at_cursor(qp);
+		if (count == 0)
+			return;
+		cursor_advance(qp, count);
+	}
+}
+
+/* --- starting a WQE --- */
+
+static uint32_t read_depth(const struct qp *qp)
+{
+	return qp->attr.max_rd_atomic < QP_RD_ATOMIC_MAX ? qp->attr.max_rd_atomic
+							 : QP_RD_ATOMIC_MAX;
+}
+
+static enum reason check_memory(const struct qp *qp, const struct send_wqe *wqe,
+				const struct core *core, struct complaint *complaint)
+{
+	struct access access = {.memory = core->memory, .copier = core->copier, .pd = qp->pd};
+	uint32_t rights = rc_wqe_wants_answers(wqe) ? IBV_ACCESS_LOCAL_WRITE : 0;
+
+	if (wqe->is_inline)
+		return REASON_NONE;
+	return sge_check(&access, wqe->sge, wqe->sge_count, rights, complaint);
+}
+
+static void mark_failed(const struct qp *qp, struct send_wqe *wqe, enum ibv_wc_status status,
+			const struct complaint *complaint)
+{
+	if (wqe->has_failed)
+		return;
+	wqe->has_failed = true;
+	wqe->status = status;
+	wqe->complaint = *complaint;
+	wqe->complaint.qpn = qp->number;
+}
+
+/* False: the WQE is marked as failed. */
+static bool check_locally(struct qp *qp, struct send_wqe *wqe, const struct core *core)
+{
+	struct complaint complaint = {0};
+	enum reason reason = check_memory(qp, wqe, core, &complaint);
+
+	if (reason != REASON_NONE) {
+		complaint.reason = reason;
+		mark_failed(qp, wqe, IBV_WC_LOC_PROT_ERR, &complaint);
+	} else if (rc_wqe_wants_answers(wqe) && read_depth(qp) == 0) {
+		complaint.reason = REASON_READ_DEPTH;
+		mark_failed(qp, wqe, IBV_WC_LOC_QP_OP_ERR, &complaint);
+	}
+	return !wqe->has_failed;
+}
+
+enum start_result { START_DONE, START_NOTHING, START_FAILED };
+
+static enum start_result start_next(struct qp *qp, const struct core *core)
+{
+	struct rc_requester *requester = &qp->requester;
+	struct work_queue *queue = &qp->send_queue;
+	struct send_wqe *wqe = send_wqe_at(queue, queue->started);
+
+	if (queue->started == queue->posted || qp->state != IBV_QPS_RTS || wqe->has_failed)
+		return START_NOTHING;
+	if ((wqe->flags & IBV_SEND_FENCE) && requester->read_count)
+		return START_NOTHING;
+	if (!check_locally(qp, wqe, core))
+		return START_FAILED;
+	wqe->first_psn = requester->psn_next;
+	wqe->psn_count = rc_wqe_is_atomic(wqe) ? 1 : rc_packet_count(qp, wqe->length);
+	queue->started++;
+	return START_DONE;
+}
+
+/* --- packets --- */
+
+static struct packet_out *add_packet(struct sending *sending, uint32_t position,
+				     enum opcode operation, uint32_t psn)
+{
+	struct packet_out *packet_out = outbox_add_packet(sending->out);
+	struct packet *packet = &packet_out->packet;
+
+	packet->opcode = opcode_byte(SERVICE_RC, operation);
+	packet->pkey = PKEY_DEFAULT;
+	packet->dest_qpn = sending->qp->attr.dest_qp_num;
+	packet->psn = psn;
+	packet_out->wqe_position = position;
+	sending->last = packet;
+	return packet_out;
+}
+
+static enum opcode send_operation(bool is_first, bool is_last, bool has_immediate)
+{
+	if (!is_last)
+		return is_first ? OPCODE_SEND_FIRST : OPCODE_SEND_MIDDLE;
+	if (is_first)
+		return has_immediate ? OPCODE_SEND_ONLY_IMM : OPCODE_SEND_ONLY;
+	return has_immediate ? OPCODE_SEND_LAST_IMM : OPCODE_SEND_LAST;
+}
+
+static enum opcode write_operation(bool is_first, bool is_last, bool has_immediate)
+{
+	if (!is_last)
+		return is_first ? OPCODE_WRITE_FIRST : OPCODE_WRITE_MIDDLE;
+	if (is_first)
+		return has_immediate ? OPCODE_WRITE_ONLY_IMM : OPCODE_WRITE_ONLY;
+	return has_immediate ? OPCODE_WRITE_LAST_IMM : OPCODE_WRITE_LAST;
+}
+
+static void set_payload(struct packet_out *packet, const struct send_wqe *wqe, uint32_t offset,
+			uint32_t bytes)
+{
+	packet->packet.payload_bytes = bytes;
+	if (bytes == 0)
+		return;
+	if (wqe->is_inline) {
+		packet->payload.kind = PAYLOAD_INLINE;
+		packet->payload.inline_bytes = (const uint8_t *)&wqe->inline_bytes + offset;
+		return;
+	}
+	packet->payload.kind = PAYLOAD_SGE;
+	packet->payload.sge.list = wqe->sge;
+	packet->payload.sge.count = wqe->sge_count;
+	packet->payload.sge.offset = offset;
+}
+
+/* A packet of a SEND or WRITE. */
+static void add_message_packet(struct sending *sending, uint32_t position, uint32_t psn)
+{
+	const struct send_wqe *wqe = send_wqe_at(&sending->qp->send_queue, position);
+	uint32_t payload_max = sending->qp->path.payload_max;
+	bool is_first = psn == wqe->first_psn;
+	bool is_last = psn_add(psn, 1) == rc_wqe_end(wqe);
+	bool has_immediate = rc_wqe_has_immediate(wqe);
+	bool is_write = rc_wqe_is_write(wqe);
+	enum opcode operation = is_write ? write_operation(is_first, is_last, has_immediate)
+					 : send_operation(is_first, is_last, has_immediate);
+	struct packet_out *packet_out = add_packet(sending, position, operation, psn);
+	struct packet *packet = &packet_out->packet;
+
+	set_payload(packet_out, wqe, rc_wqe_offset(wqe, psn, payload_max),
+		    rc_wqe_payload_bytes(wqe, psn, payload_max));
+	if (is_write && is_first) {
+		packet->reth.address = wqe->remote_address;
+		packet->reth.rkey = wqe->rkey;
+		packet->reth.length = wqe->length;
+	}
+	if (!is_last)
+		return;
+	if (has_immediate)
+		packet->immediate = wqe->immediate;
+	/* A WRITE without immediate raises no completion at the peer, so none is solicited. */
+	packet->solicited = (wqe->flags & IBV_SEND_SOLICITED) && (!is_write || has_immediate);
+}
+
+/* Asks for the answers [@psn, @psn + @count) of a READ. */
+static void add_read_request(struct sending *sending, uint32_t position, uint32_t psn,
+			     uint32_t count)
+{
+	const struct send_wqe *wqe = send_wqe_at(&sending->qp->send_queue, position);
+	uint32_t payload_max = sending->qp->path.payload_max;
+	uint32_t offset = rc_wqe_offset(wqe, psn, payload_max);
+	uint32_t last_psn = psn_add(psn, count - 1);
+	struct packet *packet = &add_packet(sending, position, OPCODE_READ_REQUEST, psn)->packet;
+
+	packet->reth.address = wqe->remote_address + offset;
+	packet->reth.rkey = wqe->rkey;
+	packet->reth.length = rc_wqe_offset(wqe, last_psn, payload_max) +
+			      rc_wqe_payload_bytes(wqe, last_psn, payload_max) - offset;
+}
+
+static void add_atomic_request(struct sending *sending, uint32_t position, uint32_t psn)
+{
+	const struct send_wqe *wqe = send_wqe_at(&sending->qp->send_queue, position);
+	bool is_add = wqe->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	struct packet *packet =
+		&add_packet(sending, position, is_add ? OPCODE_FETCH_ADD : OPCODE_COMPARE_SWAP, psn)
+			 ->packet;
+
+	packet->atomic.address = wqe->remote_address;
+	packet->atomic.rkey = wqe->rkey;
+	packet->atomic.swap_or_add = is_add ? wqe->compare_add : wqe->swap;
+	packet->atomic.compare = is_add ? 0 : wqe->compare_add;
+}
+
+/* --- asking for acknowledgements --- */
+
+/* A quarter of the flow window may pass between two of them. */
+static bool is_quarter_due(const struct qp *qp)
+{
+	int64_t quarter = qp->path.outbound->bytes_max / 4;
+	int64_t since = (int64_t)qp->requester.packets_since_ack_request *
+			flow_packet_cost(qp->path.payload_max);
+
+	return since >= quarter;
+}
+
+static void request_ack(struct sending *sending)
+{
+	sending->last->ack_requested = true;
+	sending->qp->requester.packets_since_ack_request = 0;
+}
+
+/* The packet just added is new and asks for an acknowledgement. */
+static void time_packet(struct sending *sending)
+{
+	struct rc_requester *requester = &sending->qp->requester;
+
+	if (requester->rtt_is_timing)
+		return;
+	requester->rtt_is_timing = true;
+	requester->rtt_psn = sending->last->psn;
+	requester->rtt_sent = sending->core->now;
+}
+
+/* --- sending what is at the cursor --- */
+
+static bool psns_have_room(const struct rc_requester *requester, uint32_t count)
+{
+	uint32_t until = psn_forward(requester->psn_unacked, requester->send_psn) + count;
+
+	return until <= OUTSTANDING_PACKETS_MAX;
+}
+
+static enum send_result send_message_packet(struct sending *sending, const struct send_wqe *wqe)
+{
+	struct qp *qp = sending->qp;
+	struct rc_requester *requester = &qp->requester;
+	uint32_t psn = requester->send_psn;
+	uint32_t bytes = rc_wqe_payload_bytes(wqe, psn, qp->path.payload_max);
+	bool is_new = psn == requester->psn_next;
+	bool is_last = psn_add(psn, 1) == rc_wqe_end(wqe);
+
+	if (!psns_have_room(requester, 1) || !pacing_may_send(qp, flow_packet_cost(bytes)))
+		return SEND_CLOSED;
+	add_message_packet(sending, requester->send_position, psn);
+	cursor_advance(qp, 1);
+	requester->packets_since_ack_request++;
+	if (is_last || is_quarter_due(qp)) {
+		request_ack(sending);
+		if (is_new)
+			time_packet(sending);
+	}
+	return SEND_DONE;
+}
+
+static const struct read_outstanding *find_read(const struct rc_requester *requester, uint32_t psn)
+{
+	for (uint32_t i = 0; i < requester->read_count; i++)
+		if (psn_is_within(psn, requester->reads[i].first_psn,
+				  requester->reads[i].psn_count))
+			return &requester->reads[i];
+	return NULL;
+}
+
+/* How many answers the new request at the cursor asks for; 0 when it has to wait. */
+static uint32_t new_request_packets(const struct qp *qp, const struct send_wqe *wqe)
+{
+	const struct rc_requester *requester = &qp->requester;
+	uint32_t wanted = psn_forward(requester->send_psn, rc_wqe_end(wqe));
+	uint32_t most = READ_REQUEST_BYTES_MAX / qp->path.payload_max;
+
+	if (requester->read_count >= read_depth(qp))
+		return 0;
+	if (most == 0)
+		most = 1;
+	wanted = pacing_read_packets(qp, wanted < most ? wanted : most);
+	return psns_have_room(requester, wanted) ? wanted : 0;
+}
+
+/*
+ * A repeated request keeps its end: cut in two it might be more than the peer's depth
+ * allows. Where the window is too small for all of it, it waits until nothing is charged.
+ */
+static uint32_t repeated_request_packets(const struct qp *qp, const struct read_outstanding *read)
+{
+	const struct rc_requester *requester = &qp->requester;
+	uint32_t wanted =
+		psn_forward(requester->send_psn, psn_add(read->first_psn, read->psn_count));
+
+	if (requester->inbound_charged && pacing_read_packets(qp, wanted) < wanted)
+		return 0;
+	return wanted;
+}
+
+static enum send_result send_read_or_atomic(struct sending *sending, const struct send_wqe *wqe)
+{
+	struct qp *qp = sending->qp;
+	struct rc_requester *requester = &qp->requester;
+	uint32_t psn = requester->send_psn;
+	const struct read_outstanding *repeated = find_read(requester, psn);
+	uint32_t count = repeated ? repeated_request_packets(qp, repeated)
+				  : new_request_packets(qp, wqe);
+
+	if (count == 0 || !pacing_may_send(qp, FLOW_PACKET_COST_MIN))
+		return SEND_CLOSED;
+	if (rc_wqe_is_atomic(wqe))
+		add_atomic_request(sending, requester->send_position, psn);
+	else
+		add_read_request(sending, requester->send_position, psn, count);
+	request_ack(sending);
+	if (!repeated) {
+		requester->reads[requester->read_count++] =
+			(struct read_outstanding){.first_psn = psn, .psn_count = count};
+		time_packet(sending);
+	}
+	cursor_advance(qp, count);
+	return SEND_DONE;
+}
+
+/* --- the probe --- */
+
+/* The last request packet again: of a READ, from the first answer that is missing. */
+static void send_probe(struct sending *sending)
+{
+	const struct qp *qp = sending->qp;
+	const struct rc_requester *requester = &qp->requester;
+	uint32_t psn = psn_add(requester->send_psn, PSN_MASK);
+	uint32_t position = requester->unacked_position;
+	const struct send_wqe *wqe = send_wqe_at(&qp->send_queue, position);
+	const struct read_outstanding *read = find_read(requester, psn);
+	uint32_t first = psn;
+
+	while (!psn_is_within(psn, wqe->first_psn, wqe->psn_count))
+		wqe = send_wqe_at(&qp->send_queue, ++position);
+	if (!rc_wqe_wants_answers(wqe)) {
+		add_message_packet(sending, position, psn);
+	} else if (rc_wqe_is_atomic(wqe)) {
+		add_atomic_request(sending, position, psn);
+	} else {
+		VBN_ASSERT(read);
+		first = read->first_psn;
+		if (psn_is_before(first, requester->psn_unacked))
+			first = requester->psn_unacked;
+		while (first != psn && is_answered(requester, first))
+			first = psn_add(first, 1);
+		add_read_request(sending, position, first, psn_forward(first, psn) + 1);
+	}
+	request_ack(sending);
+}
+
+/* --- output --- */
+
+/* Sends until something stops it; true when qp_output() is to be called again. */
+static bool send_all(struct sending *sending)
+{
+	struct qp *qp = sending->qp;
+	struct rc_requester *requester = &qp->requester;
+	const struct send_wqe *wqe;
+	enum send_result result = SEND_DONE;
+
+	while (result == SEND_DONE) {
+		cursor_skip_settled(qp);
+		if (requester->send_position == qp->send_queue.started) {
+			enum start_result start = start_next(qp, sending->core);
+
+			if (start != START_DONE)
+				return start == START_FAILED;
+		}
+		wqe = wqe_at_cursor(qp);
+		if (wqe->has_failed)
+			return false;
+		if (outbox_packets_room(sending->out) == 0)
+			return true;
+		result = rc_wqe_wants_answers(wqe) ? send_read_or_atomic(sending, wqe)
+						   : send_message_packet(sending, wqe);
+	}
+	return false;
+}
+
+bool rc_requester_output(struct qp *qp, const struct core *core, struct outbox *out)
+{
+	struct rc_requester *requester = &qp->requester;
+	struct sending sending = {.qp = qp, .core = core, .out = out};
+	bool has_more;
+
+	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
+		return false;
+	if (requester->rnr_deadline != VBN_TIME_NEVER)
+		return false;
+	if (requester->probe_is_due) {
+		if (outbox_packets_room(out) == 0)
+			return true;
+		requester->probe_is_due = false;
+		send_probe(&sending);
+	}
+	has_more = send_all(&sending);
+	if (!sending.last)
+		return has_more;
+	if (!sending.last->ack_requested)
+		request_ack(&sending);
+	rc_retry_sent(qp, core);
+	return has_more;
+}
+
+void rc_requester_fail_wqe(struct qp *qp, uint32_t position, uint32_t psn,
+			   enum ibv_wc_status status, const struct complaint *complaint)
+{
+	struct send_wqe *wqe = send_wqe_at(&qp->send_queue, position);
+
+	VBN_ASSERT(psn_is_within(psn, wqe->first_psn, wqe->psn_count));
+	mark_failed(qp, wqe, status, complaint);
+	rc_retry_go_back(qp, psn);
+}
