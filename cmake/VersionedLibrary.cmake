@@ -15,9 +15,16 @@ function(versioned_library NAME)
 	target_include_directories(${NAME} PRIVATE ${room})
 	target_link_libraries(${NAME} PRIVATE ${V_USES} ${V_LINKS})
 	target_link_options(${NAME} PRIVATE
-		-Wl,--version-script=${V_MAP} -Wl,-z,nodelete -Wl,--no-undefined -Wl,-Bsymbolic)
+		-Wl,--version-script=${V_MAP} -Wl,-z,nodelete -Wl,-Bsymbolic)
+	# The sanitizers' functions come from the program that loads the library.
+	if(NOT VERBENA_SANITIZE)
+		target_link_options(${NAME} PRIVATE -Wl,--no-undefined)
+	endif()
 	set_property(TARGET ${NAME} APPEND PROPERTY LINK_DEPENDS ${V_MAP})
-	string(REGEX REPLACE "^lib(.*)\\.so\\.([0-9]+)$" "\\1" stem ${V_SONAME})
-	set_target_properties(${NAME} PROPERTIES OUTPUT_NAME ${stem} SOVERSION 1
+	# lib/libNAME.so.N, and beside it the link libNAME.so: a program that opens the
+	# unversioned name would find the distribution's library otherwise.
+	string(REGEX MATCH "^lib(.*)\\.so\\.([0-9]+)$" soname ${V_SONAME})
+	set_target_properties(${NAME} PROPERTIES OUTPUT_NAME ${CMAKE_MATCH_1}
+		SOVERSION ${CMAKE_MATCH_2}
 		LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
 endfunction()

@@ -101,6 +101,8 @@ enum ibv_qp_state engine_qp_state(const struct engine_qp *qp);
 int engine_qp_destroy(struct engine_qp *qp);
 /* Lists as in ibv_post_send: a positive errno and *@bad on the first refused. */
 int engine_post_send(struct engine_qp *qp, struct ibv_send_wr *list, struct ibv_send_wr **bad);
+/* The same, but all of @list or nothing of it (ibv_wr_complete). */
+int engine_post_send_all(struct engine_qp *qp, struct ibv_send_wr *list);
 int engine_post_recv(struct engine_qp *qp, struct ibv_recv_wr *list, struct ibv_recv_wr **bad);
 
 #endif

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queues.
+ */
+#include "verbs/cq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "engine/explain.h"
+#include "verbs/channel.h"
+#include "verbs/context.h"
+#include "verbs/export.h"
+#include "verbs/operations.h"
+
+static int check_capacity(const char *call, int cqe)
+{
+	if (cqe < 1 || cqe > DEVICE_MAX_CQE)
+		return explain_call(EINVAL, call,
+				    "%d entries were asked for; a CQ has 1 to max_cqe = %d", cqe,
+				    DEVICE_MAX_CQE);
+	return 0;
+}
+
+static int check_create(struct ibv_context *context, int cqe, struct ibv_comp_channel *channel,
+			int vector)
+{
+	static const char call[] = "ibv_create_cq";
+
+	if (channel && channel->context != context)
+		return explain_call(EINVAL, call,
+				    "the completion channel belongs to another open device");
+	if (vector < 0 || vector >= context->num_comp_vectors)
+		return explain_call(EINVAL, call,
+				    "completion vector %d does not exist; num_comp_vectors is %d",
+				    vector, context->num_comp_vectors);
+	return check_capacity(call, cqe);
+}
+
+static void init(struct cq *cq, struct ibv_context *context, void *cq_context,
+		 struct ibv_comp_channel *channel)
+{
+	cq->ibv.context = context;
+	cq->ibv.channel = channel;
+	cq->ibv.cq_context = cq_context;
+	cq->ibv.handle = context_next_handle();
+	pthread_mutex_init(&cq->ibv.mutex, NULL);
+	pthread_cond_init(&cq->ibv.cond, NULL);
+}
+
+static void release(struct cq *cq)
+{
+	pthread_cond_destroy(&cq->ibv.cond);
+	pthread_mutex_destroy(&cq->ibv.mutex);
+	free(cq);
+}
+
+EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+				    struct ibv_comp_channel *channel, int comp_vector)
+{
+	int error = check_create(context, cqe, channel, comp_vector);
+	struct cq *cq;
+
+	if (error) {
+		errno = error;
+		return NULL;
+	}
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return out_of_memory("ibv_create_cq");
+	init(cq, context, cq_context, channel);
+	error = engine_cq_create(context_engine(context), (uint32_t)cqe,
+				 channel ? channel_of(channel)->events : NULL,
+				 context_of(context)->async, &cq->ibv, &cq->engine_cq);
+	if (error) {
+		release(cq);
+		errno = -error;
+		return NULL;
+	}
+	cq->ibv.cqe = (int)engine_cq_capacity(cq->engine_cq);
+	if (channel)
+		channel_attach(channel);
+	context_hold(context);
+	return &cq->ibv;
+}
+
+EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
+{
+	int error = check_capacity("ibv_resize_cq", cqe);
+
+	if (error)
+		return error;
+	error = engine_cq_resize(cq_of(ibv)->engine_cq, (uint32_t)cqe);
+	if (error)
+		return -error;
+	ibv->cqe = (int)engine_cq_capacity(cq_of(ibv)->engine_cq);
+	return 0;
+}
+
+void cq_count_taken(const struct event *event)
+{
+	struct cq *cq = cq_of(event->object);
+
+	atomic_fetch_add_explicit(&cq->completion_events_taken, 1, memory_order_relaxed);
+}
+
+static bool has_unacknowledged(struct cq *cq)
+{
+	return cq->ibv.comp_events_completed != atomic_load(&cq->completion_events_taken) ||
+	       cq->ibv.async_events_completed != atomic_load(&cq->async_events_taken);
+}
+
+/*
+ * The program may still work with an event that it was given; its acknowledgement
+ * says that it no longer does. No event is handed out any more.
+ */
+static void wait_for_acknowledgements(struct cq *cq)
+{
+	pthread_mutex_lock(&cq->ibv.mutex);
+	if (has_unacknowledged(cq))
+		explain_note(LOG_INFO, "ibv_destroy_cq waits until all events of the CQ are "
+				       "acknowledged (ibv_ack_cq_events)");
+	while (has_unacknowledged(cq))
+		pthread_cond_wait(&cq->ibv.cond, &cq->ibv.mutex);
+	pthread_mutex_unlock(&cq->ibv.mutex);
+}
+
+EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
+{
+	struct ibv_context *context = ibv->context;
+	struct ibv_comp_channel *channel = ibv->channel;
+	struct cq *cq = cq_of(ibv);
+	int error;
+
+	if (!context_is_inherited(context)) {
+		error = engine_cq_destroy(cq->engine_cq);
+		if (error)
+			return -error;
+		wait_for_acknowledgements(cq);
+	}
+	if (channel)
+		channel_detach(channel);
+	release(cq);
+	context_release(context);
+	return 0;
+}
+
+int cq_poll(struct ibv_cq *ibv, int count, struct ibv_wc *entries)
+{
+	return engine_cq_poll(cq_of(ibv)->engine_cq, count, entries);
+}
+
+int cq_request_notification(struct ibv_cq *ibv, int solicited_only)
+{
+	return -engine_cq_arm(cq_of(ibv)->engine_cq, solicited_only != 0);
+}

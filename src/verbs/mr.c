@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory regions.
+ *
+ * Which rights make sense together is decided here, as ibv_reg_mr(3) says; what the
+ * memory allows is the engine's to find out. A region of no bytes is refused, as
+ * the kernel refuses it. The optional rights are hints and are dropped. HUGETLB is a
+ * promise of the program and MW_BIND a right that nothing asks for; both are taken
+ * without effect.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include <infiniband/verbs.h>
+
+#include "engine/explain.h"
+#include "verbs/context.h"
+#include "verbs/export.h"
+#include "verbs/pd.h"
+
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+struct mr_face {
+	struct ibv_mr ibv;
+	struct engine_mr *engine_mr;
+};
+
+#define ACCESS_ENGINE \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
+	 IBV_ACCESS_REMOTE_ATOMIC)
+#define ACCESS_WITHOUT_EFFECT (IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB)
+#define ACCESS_KNOWN \
+	(ACCESS_ENGINE | ACCESS_WITHOUT_EFFECT | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND)
+
+static struct mr_face *mr_of(struct ibv_mr *ibv)
+{
+	return (struct mr_face *)ibv;
+}
+
+static int check_access(const char *call, unsigned int access)
+{
+	access &= ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE;
+	if (access & ~(unsigned int)ACCESS_KNOWN)
+		return explain_call(EINVAL, call, "access 0x%x holds unknown bits", access);
+	if (access & IBV_ACCESS_ON_DEMAND)
+		return explain_call(EOPNOTSUPP, call,
+				    "IBV_ACCESS_ON_DEMAND is not offered (see odp_caps); leave it "
+				    "out: no region of this device is pinned");
+	if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) &&
+	    !(access & IBV_ACCESS_LOCAL_WRITE))
+		return explain_call(
+			EINVAL, call,
+			"remote write and remote atomics need IBV_ACCESS_LOCAL_WRITE as "
+			"well; access is 0x%x",
+			access);
+	return 0;
+}
+
+static int check_length(const char *call, size_t length)
+{
+	if (length == 0)
+		return explain_call(EINVAL, call, "the region has no bytes; its length is 0");
+	return 0;
+}
+
+static void fill(struct mr_face *mr, struct ibv_pd *pd, void *addr, size_t length)
+{
+	mr->ibv.context = pd->context;
+	mr->ibv.pd = pd;
+	mr->ibv.addr = addr;
+	mr->ibv.length = length;
+	mr->ibv.lkey = engine_mr_key(mr->engine_mr);
+	mr->ibv.rkey = mr->ibv.lkey;
+}
+
+static struct ibv_mr *reg_mr(const char *call, struct ibv_pd *pd, void *addr, size_t length,
+			     uint64_t iova, unsigned int access)
+{
+	struct mr_face *mr;
+	int error = check_access(call, access);
+
+	if (!error)
+		error = check_length(call, length);
+	if (error) {
+		errno = error;
+		return NULL;
+	}
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return out_of_memory(call);
+	if (access & IBV_ACCESS_ZERO_BASED)
+		iova = 0;
+	error = engine_mr_create(pd_of(pd)->engine_pd, addr, length, iova, access & ACCESS_ENGINE,
+				 &mr->engine_mr);
+	if (error) {
+		free(mr);
+		errno = -error;
+		return NULL;
+	}
+	fill(mr, pd, addr, length);
+	mr->ibv.handle = context_next_handle();
+	context_hold(pd->context);
+	return &mr->ibv;
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
+{
+	return reg_mr("ibv_reg_mr", pd, addr, length, (uintptr_t)addr, (unsigned int)access);
+}
+
+EXPORT struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				      int access)
+{
+	return reg_mr("ibv_reg_mr_iova", pd, addr, length, iova, (unsigned int)access);
+}
+
+/* ibv_reg_mr() too comes here when its flags are no constant or hold an optional one. */
+EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+				       unsigned int access)
+{
+	return reg_mr("ibv_reg_mr", pd, addr, length, iova, access);
+}
+
+EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length,
+					uint64_t iova, int fd, int access)
+{
+	(void)pd;
+	(void)offset;
+	(void)length;
+	(void)iova;
+	(void)fd;
+	(void)access;
+	errno = not_supported("ibv_reg_dmabuf_mr", "access to dma-bufs");
+	return NULL;
+}
+
+static int check_change(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length,
+			int access)
+{
+	static const char call[] = "ibv_rereg_mr";
+
+	if (flags == 0 || flags & ~(int)IBV_REREG_MR_FLAGS_SUPPORTED)
+		return explain_call(EINVAL, call,
+				    "flags 0x%x: give one or more of "
+				    "IBV_REREG_MR_CHANGE_TRANSLATION, _PD and _ACCESS",
+				    (unsigned int)flags);
+	if (flags & IBV_REREG_MR_CHANGE_TRANSLATION && (!addr || !length))
+		return explain_call(EINVAL, call,
+				    "a change of translation needs an address and a length");
+	if (flags & IBV_REREG_MR_CHANGE_PD && (!pd || pd->context != ibv->context))
+		return explain_call(EINVAL, call,
+				    "a change of PD needs a PD of the same open device");
+	if (flags & IBV_REREG_MR_CHANGE_ACCESS)
+		return check_access(call, (unsigned int)access);
+	return 0;
+}
+
+/*
+ * Whatever fails, the old region stays valid here, and of the codes there are only
+ * IBV_REREG_MR_ERR_INPUT says so.
+ */
+EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *addr, size_t length,
+			int access)
+{
+	struct mr_face *mr = mr_of(ibv);
+	bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
+	bool changes_pd = flags & IBV_REREG_MR_CHANGE_PD;
+	uint64_t iova = (uintptr_t)addr;
+	int error = check_change(ibv, flags, pd, addr, length, access);
+
+	if (error) {
+		errno = error;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	if (access & IBV_ACCESS_ZERO_BASED)
+		iova = 0;
+	error = engine_mr_change(mr->engine_mr, flags, changes_pd ? pd_of(pd)->engine_pd : NULL,
+				 addr, length, iova, (unsigned int)access & ACCESS_ENGINE);
+	if (error) {
+		errno = -error;
+		return IBV_REREG_MR_ERR_INPUT;
+	}
+	fill(mr, changes_pd ? pd : ibv->pd, moves ? addr : ibv->addr, moves ? length : ibv->length);
+	return 0;
+}
+
+EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
+{
+	struct ibv_context *context = ibv->context;
+	int error = 0;
+
+	if (!context_is_inherited(context))
+		error = engine_mr_destroy(mr_of(ibv)->engine_mr);
+	if (error)
+		return -error;
+	free(mr_of(ibv));
+	context_release(context);
+	return 0;
+}
