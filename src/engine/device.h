@@ -49,7 +49,7 @@ struct device {
 	uint64_t guid; /* network order */
 	enum ibv_mtu active_mtu;
 	bool is_infiniband;
-	uint16_t lid; /* InfiniBand only */
+	uint16_t lid;	      /* InfiniBand only */
 	uint32_t subnet_bits; /* InfiniBand only: prefix length, to turn a LID into an address */
 	/* GIDs as the program sees them, and the addresses packets go by. */
 	struct device_gid gids[DEVICE_GIDS_MAX];
@@ -70,6 +70,9 @@ void device_explain_unused(const struct settings *settings,
 
 /* The address of LID @lid in the subnet of @device (InfiniBand link layer). */
 struct link_address device_lid_address(const struct device *device, uint16_t lid);
+
+/* The address behind a GID of the InfiniBand link layer, which holds it in the GUID. */
+struct link_address device_gid_address(const struct device *device, const uint8_t *gid);
 
 void device_fill_attr(const struct device *device, const struct settings *settings,
 		      struct ibv_device_attr *attr);

@@ -8,6 +8,8 @@
 #ifndef VBN_ENGINE_EVENTS_H
 #define VBN_ENGINE_EVENTS_H
 
+#include <stdint.h>
+
 #include <infiniband/verbs.h>
 
 struct event {

@@ -15,17 +15,17 @@ enum link_choice { LINK_CHOICE_AUTO, LINK_CHOICE_UDP, LINK_CHOICE_SHM };
 enum log_level { LOG_NONE, LOG_ERROR, LOG_INFO, LOG_DEBUG };
 
 struct settings {
-	enum link_choice link;	     /* VERBENA_LINK=auto|shm|udp */
-	bool has_address;	     /* VERBENA_ADDRESS=127.0.0.2: be this host */
+	enum link_choice link; /* VERBENA_LINK=auto|shm|udp */
+	bool has_address;      /* VERBENA_ADDRESS=127.0.0.2: be this host */
 	struct link_address address;
 	char address_text[48];
-	const char *fault_spec;	     /* VERBENA_FAULT; NULL: none */
-	const char *capture_file;    /* VERBENA_CAPTURE; NULL: none */
-	enum log_level log;	     /* VERBENA_LOG=error|info|debug */
-	bool is_infiniband;	     /* VERBENA_LINK_LAYER=infiniband */
-	bool has_link_local_gids;    /* VERBENA_LINK_LOCAL=1 */
-	bool has_strict_memlock;     /* VERBENA_STRICT_MEMLOCK=1 */
-	uint32_t part_id;	     /* VERBENA_PART_ID; 0: our own */
+	const char *fault_spec;	       /* VERBENA_FAULT; NULL: none */
+	const char *capture_file;      /* VERBENA_CAPTURE; NULL: none */
+	enum log_level log;	       /* VERBENA_LOG=error|info|debug */
+	bool is_infiniband;	       /* VERBENA_LINK_LAYER=infiniband */
+	bool has_link_local_gids;      /* VERBENA_LINK_LOCAL=1 */
+	bool has_strict_memlock;       /* VERBENA_STRICT_MEMLOCK=1 */
+	uint32_t part_id;	       /* VERBENA_PART_ID; 0: our own */
 	uint32_t receive_buffer_bytes; /* VERBENA_RCVBUF; 0: what the system allows */
 };
 
@@ -34,5 +34,8 @@ struct settings {
  * sentence per value goes to standard error; false is returned then.
  */
 bool settings_read(struct settings *settings);
+
+/* An IPv4 or IPv6 address in text as a GID (IPv4 mapped). False: it is none. */
+bool settings_parse_address(const char *text, struct link_address *address);
 
 #endif

@@ -53,7 +53,7 @@ struct link_route {
 		struct sockaddr_in in;
 		struct sockaddr_in6 in6;
 	} to;
-	uint32_t sender; /* which of the link's sending sockets */
+	uint32_t sender;      /* which of the link's sending sockets */
 	uint16_t source_port; /* what the peer sees; host order */
 };
 
@@ -79,7 +79,7 @@ struct link_packet {
 	const uint8_t *bytes; /* BTH to the end of padding; ICRC was right and is cut off */
 	size_t length;
 	struct link_address source, destination;
-	uint8_t traffic_class; /* with ECN bits, where the link knows */
+	uint8_t traffic_class;	 /* with ECN bits, where the link knows */
 	uint16_t source_port;	 /* for capture files; 0 where there is none */
 	uint16_t identification; /* of IPv4, as solved for */
 };
@@ -119,6 +119,8 @@ struct link_ops {
 	/* Delayed packets: when receive() is to be called at the latest. */
 	vbn_time (*next_deadline)(const struct link *link);
 	void (*close)(struct link *link);
+	/* In the child of a fork: closes the descriptors, and touches no lock and no file. */
+	void (*close_inherited)(struct link *link);
 };
 
 /* First member of every link. */
@@ -134,8 +136,7 @@ static inline bool link_address_is_ipv4(const struct link_address *address)
 	return memcmp(address->gid, mapped, sizeof(mapped)) == 0;
 }
 
-static inline bool link_address_is_equal(const struct link_address *a,
-					 const struct link_address *b)
+static inline bool link_address_is_equal(const struct link_address *a, const struct link_address *b)
 {
 	return memcmp(a->gid, b->gid, sizeof(a->gid)) == 0;
 }

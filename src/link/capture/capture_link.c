@@ -36,8 +36,8 @@ int capture_file_open(const char *name, struct capture_file **file, const char *
 	*why = "out of memory";
 	if (!capture)
 		return -ENOMEM;
-	capture->pcap = pcap_open_dead_with_tstamp_precision(DLT_EN10MB, 65535,
-							     PCAP_TSTAMP_PRECISION_NANO);
+	capture->pcap =
+		pcap_open_dead_with_tstamp_precision(DLT_EN10MB, 65535, PCAP_TSTAMP_PRECISION_NANO);
 	if (!capture->pcap) {
 		free(capture);
 		return -ENOMEM;
@@ -212,6 +212,13 @@ static void capture_close(struct link *link)
 	free(capture);
 }
 
+static void capture_close_inherited(struct link *link)
+{
+	struct capture_link *capture = (struct capture_link *)link;
+
+	capture->inner->ops->close_inherited(capture->inner);
+}
+
 static const struct link_ops capture_ops = {
 	.open_route = capture_open_route,
 	.send = capture_send,
@@ -219,6 +226,7 @@ static const struct link_ops capture_ops = {
 	.descriptor = capture_descriptor,
 	.next_deadline = capture_next_deadline,
 	.close = capture_close,
+	.close_inherited = capture_close_inherited,
 };
 
 int link_capture_open(struct link *inner, struct capture_file *file, struct link **link)

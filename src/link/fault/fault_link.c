@@ -185,6 +185,13 @@ static void fault_close(struct link *link)
 	free(fault);
 }
 
+static void fault_close_inherited(struct link *link)
+{
+	struct fault_link *fault = (struct fault_link *)link;
+
+	fault->inner->ops->close_inherited(fault->inner);
+}
+
 static const struct link_ops fault_ops = {
 	.open_route = fault_open_route,
 	.send = fault_send,
@@ -192,6 +199,7 @@ static const struct link_ops fault_ops = {
 	.descriptor = fault_descriptor,
 	.next_deadline = fault_next_deadline,
 	.close = fault_close,
+	.close_inherited = fault_close_inherited,
 };
 
 bool link_fault_check(const char *spec, char *why, size_t why_bytes)

@@ -160,6 +160,11 @@ static void self_close(struct link *link)
 	free(self);
 }
 
+static void self_close_inherited(struct link *link)
+{
+	(void)link;
+}
+
 static const struct link_ops self_ops = {
 	.open_route = self_open_route,
 	.send = self_send,
@@ -167,6 +172,7 @@ static const struct link_ops self_ops = {
 	.descriptor = self_descriptor,
 	.next_deadline = self_next_deadline,
 	.close = self_close,
+	.close_inherited = self_close_inherited,
 };
 
 int link_self_open(struct link **link)

@@ -62,9 +62,8 @@ static int open_socket(const struct udp_link *udp)
 	if (fd < 0)
 		return -errno;
 	/* PROBE sets DF and does not believe ICMP about the path MTU: the MTU is the user's. */
-	error = udp->is_ipv4 ?
-			set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE) :
-			set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
+	error = udp->is_ipv4 ? set_option(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_PROBE)
+			     : set_option(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_PROBE);
 	if (!error && !udp->is_ipv4)
 		error = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
 	if (error) {
@@ -77,8 +76,8 @@ static int open_socket(const struct udp_link *udp)
 static void tune_receiver(const struct udp_link *udp, const struct link_udp_options *options)
 {
 	int fd = udp->receiver.fd;
-	int wanted = options->receive_buffer_bytes ? (int)options->receive_buffer_bytes :
-						     RECEIVE_BUFFER_BYTES;
+	int wanted = options->receive_buffer_bytes ? (int)options->receive_buffer_bytes
+						   : RECEIVE_BUFFER_BYTES;
 
 	/* Each of these may be refused; the link works without, only less well. */
 	set_option(fd, SOL_SOCKET, SO_RCVBUF, wanted);
@@ -170,8 +169,7 @@ static int probe_route(const struct udp_link *udp, const struct link_route *rout
 	return error;
 }
 
-static int udp_open_route(struct link *link, const struct link_path *path,
-			  struct link_route *route)
+static int udp_open_route(struct link *link, const struct link_path *path, struct link_route *route)
 {
 	struct udp_link *udp = (struct udp_link *)link;
 	struct sockaddr_storage to;
@@ -197,14 +195,19 @@ static vbn_time udp_next_deadline(const struct link *link)
 	return VBN_TIME_NEVER;
 }
 
-static void udp_close(struct link *link)
+static void udp_close_inherited(struct link *link)
 {
 	struct udp_link *udp = (struct udp_link *)link;
 
 	descriptor_close(&udp->receiver);
 	for (int i = 0; i < UDP_SENDERS; i++)
 		descriptor_close(&udp->senders[i].socket);
-	free(udp);
+}
+
+static void udp_close(struct link *link)
+{
+	udp_close_inherited(link);
+	free(link);
 }
 
 static const struct link_ops udp_ops = {
@@ -214,6 +217,7 @@ static const struct link_ops udp_ops = {
 	.descriptor = udp_descriptor,
 	.next_deadline = udp_next_deadline,
 	.close = udp_close,
+	.close_inherited = udp_close_inherited,
 };
 
 int link_udp_open(const struct link_address *local, const struct link_udp_options *options,

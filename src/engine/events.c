@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/events.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "link/descriptor.h"
+
+struct event_queue {
+	pthread_mutex_t lock;
+	struct descriptor descriptor;
+	struct event *events; /* a ring that grows: an event is never lost */
+	uint32_t capacity, head, count;
+};
+
+struct event_queue *event_queue_create(void)
+{
+	struct event_queue *queue = calloc(1, sizeof(*queue));
+	int fd;
+
+	if (!queue)
+		return NULL;
+	fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+	if (fd < 0) {
+		free(queue);
+		return NULL;
+	}
+	/* The program puts this number into its own poll set: it stays where it is. */
+	queue->descriptor.fd = fd;
+	pthread_mutex_init(&queue->lock, NULL);
+	return queue;
+}
+
+void event_queue_destroy(struct event_queue *queue)
+{
+	close(queue->descriptor.fd);
+	pthread_mutex_destroy(&queue->lock);
+	free(queue->events);
+	free(queue);
+}
+
+int event_queue_descriptor(const struct event_queue *queue)
+{
+	return queue->descriptor.fd;
+}
+
+static bool grow(struct event_queue *queue)
+{
+	uint32_t capacity = queue->capacity ? 2 * queue->capacity : 16;
+	struct event *events = malloc(capacity * sizeof(*events));
+
+	if (!events)
+		return false;
+	for (uint32_t i = 0; i < queue->count; i++)
+		events[i] = queue->events[(queue->head + i) % queue->capacity];
+	free(queue->events);
+	queue->events = events;
+	queue->capacity = capacity;
+	queue->head = 0;
+	return true;
+}
+
+void event_queue_push(struct event_queue *queue, const struct event *event)
+{
+	uint64_t one = 1;
+	ssize_t written;
+
+	pthread_mutex_lock(&queue->lock);
+	if (queue->count < queue->capacity || grow(queue)) {
+		queue->events[(queue->head + queue->count++) % queue->capacity] = *event;
+		/* Fails only when the program closed or exchanged the descriptor. */
+		written = write(queue->descriptor.fd, &one, sizeof(one));
+		(void)written;
+	}
+	pthread_mutex_unlock(&queue->lock);
+}
+
+int event_queue_pop(struct event_queue *queue, struct event *event,
+		    void (*taken)(const struct event *event))
+{
+	uint64_t one;
+
+	for (;;) {
+		ssize_t got = read(queue->descriptor.fd, &one, sizeof(one));
+		bool has_event;
+
+		if (got != (ssize_t)sizeof(one)) {
+			if (got >= 0)
+				errno = EBADF;
+			return -1;
+		}
+		pthread_mutex_lock(&queue->lock);
+		has_event = queue->count != 0;
+		if (has_event) {
+			*event = queue->events[queue->head];
+			queue->head = (queue->head + 1) % queue->capacity;
+			queue->count--;
+			if (taken)
+				taken(event);
+		}
+		pthread_mutex_unlock(&queue->lock);
+		/* Purged between the read and the lock: wait for the next one. */
+		if (has_event)
+			return 0;
+	}
+}
+
+uint32_t event_queue_purge(struct event_queue *queue, const void *object)
+{
+	uint32_t kept = 0, purged;
+
+	pthread_mutex_lock(&queue->lock);
+	for (uint32_t i = 0; i < queue->count; i++) {
+		struct event event = queue->events[(queue->head + i) % queue->capacity];
+
+		if (event.object != object)
+			queue->events[(queue->head + kept++) % queue->capacity] = event;
+	}
+	purged = queue->count - kept;
+	queue->count = kept;
+	/* The descriptor counts as many as are queued; a reader may have taken one already. */
+	for (uint32_t i = 0; i < purged; i++) {
+		struct pollfd ready = {.fd = queue->descriptor.fd, .events = POLLIN};
+		uint64_t one;
+		ssize_t got;
+
+		if (poll(&ready, 1, 0) != 1 || !(ready.revents & POLLIN))
+			break;
+		got = read(queue->descriptor.fd, &one, sizeof(one));
+		(void)got;
+	}
+	pthread_mutex_unlock(&queue->lock);
+	return purged;
+}

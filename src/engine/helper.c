@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/helper.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "engine/engine_state.h"
+#include "engine/explain.h"
+
+#define LEASE_NS_MIN (5 * VBN_MICROSECOND)
+#define LEASE_NS_MAX (1 * VBN_MILLISECOND)
+
+void helper_init(struct helper *helper)
+{
+	*helper = (struct helper){.wake.fd = -1, .lease_ns = LEASE_NS_MIN};
+	pthread_mutex_init(&helper->start_lock, NULL);
+}
+
+static void wake_up(struct helper *helper)
+{
+	uint64_t one = 1;
+	ssize_t written = write(helper->wake.fd, &one, sizeof(one));
+
+	(void)written; /* full means that it is awake already */
+}
+
+void helper_notice(struct engine *engine, vbn_time deadline)
+{
+	struct helper *helper = &engine->helper;
+
+	atomic_thread_fence(memory_order_seq_cst);
+	if (atomic_load(&helper->sleeps_until) > deadline)
+		wake_up(helper);
+}
+
+void helper_take_over(struct engine *engine)
+{
+	struct helper *helper = &engine->helper;
+
+	atomic_store(&engine->last_poll, 0);
+	if (atomic_load(&helper->is_leased))
+		wake_up(helper);
+}
+
+static void drain(struct helper *helper)
+{
+	uint64_t count;
+	ssize_t got = read(helper->wake.fd, &count, sizeof(count));
+
+	(void)got;
+}
+
+/* Waits for the wake-up, for the links if @armed, and at the longest until @until. */
+static void sleep_until(struct engine *engine, vbn_time until, bool armed)
+{
+	struct helper *helper = &engine->helper;
+	struct pollfd waits[1 + ENGINE_LINKS_MAX] = {{.fd = helper->wake.fd, .events = POLLIN}};
+	nfds_t wait_count = 1;
+	struct timespec timeout = {0};
+	vbn_time now;
+
+	for (uint32_t i = 0; armed && i < atomic_load(&engine->link_count); i++) {
+		struct link *link = engine->links[i].link;
+		int fd = link->ops->descriptor(link);
+
+		if (fd >= 0)
+			waits[wait_count++] = (struct pollfd){.fd = fd, .events = POLLIN};
+	}
+	atomic_store(&helper->is_leased, !armed);
+	atomic_store(&helper->sleeps_until, until);
+	until = vbn_time_min(until, progress_next_deadline(engine));
+	/* A lease that was ended between the look at the clock and here. */
+	if (!armed && atomic_load(&engine->last_poll) == 0)
+		until = 0;
+	now = clock_now();
+	if (until > now) {
+		uint64_t left = until - now;
+
+		timeout.tv_sec = (time_t)(left / VBN_SECOND);
+		timeout.tv_nsec = (long)(left % VBN_SECOND);
+	}
+	ppoll(waits, wait_count, until == VBN_TIME_NEVER ? NULL : &timeout, NULL);
+	atomic_store(&helper->sleeps_until, 0);
+	atomic_store(&helper->is_leased, false);
+	if (waits[0].revents)
+		drain(helper);
+}
+
+/* One turn while others poll: sleep to the end of the lease; it grows if they go on. */
+static void sit_out_lease(struct engine *engine, vbn_time last_poll)
+{
+	struct helper *helper = &engine->helper;
+
+	sleep_until(engine, last_poll + helper->lease_ns, false);
+	if (atomic_load(&engine->last_poll) > last_poll) {
+		helper->lease_ns *= 2;
+		if (helper->lease_ns > LEASE_NS_MAX)
+			helper->lease_ns = LEASE_NS_MAX;
+	}
+}
+
+static void serve(struct engine *engine)
+{
+	bool found = progress(engine, true);
+
+	/* A packet was waiting while the program polled nothing: it needs us sooner. */
+	if (found)
+		engine->helper.lease_ns = LEASE_NS_MIN;
+	else
+		sleep_until(engine, VBN_TIME_NEVER, true);
+}
+
+static void *helper_main(void *argument)
+{
+	struct engine *engine = argument;
+	struct helper *helper = &engine->helper;
+
+	prctl(PR_SET_NAME, "verbena");
+	/* The kernel rounds sleeps up by 50 us unless told otherwise. */
+	prctl(PR_SET_TIMERSLACK, 1000);
+	while (!atomic_load(&helper->must_stop)) {
+		vbn_time last_poll = atomic_load(&engine->last_poll);
+
+		if (last_poll && clock_now() < last_poll + helper->lease_ns)
+			sit_out_lease(engine, last_poll);
+		else
+			serve(engine);
+	}
+	return NULL;
+}
+
+/* A creator that is pinned to one core or real-time must not starve the helper. */
+static void set_scheduling(pthread_attr_t *attributes)
+{
+	struct sched_param normal = {0};
+	cpu_set_t own, all;
+	int policy = sched_getscheduler(0);
+
+	pthread_attr_setinheritsched(attributes, PTHREAD_EXPLICIT_SCHED);
+	pthread_attr_setschedpolicy(attributes, SCHED_OTHER);
+	pthread_attr_setschedparam(attributes, &normal);
+	if (sched_getaffinity(0, sizeof(own), &own) != 0)
+		return;
+	if (CPU_COUNT(&own) > 1 && policy != SCHED_FIFO && policy != SCHED_RR)
+		return;
+	/* The kernel cuts this down to what the cpuset allows. */
+	memset(&all, 0xff, sizeof(all));
+	pthread_attr_setaffinity_np(attributes, sizeof(all), &all);
+}
+
+static int create_thread(struct engine *engine)
+{
+	pthread_attr_t attributes;
+	sigset_t blocked, before;
+	int error;
+
+	sigfillset(&blocked);
+	sigdelset(&blocked, SIGSEGV);
+	sigdelset(&blocked, SIGBUS);
+	pthread_attr_init(&attributes);
+	set_scheduling(&attributes);
+	pthread_sigmask(SIG_SETMASK, &blocked, &before);
+	error = pthread_create(&engine->helper.thread, &attributes, helper_main, engine);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attributes);
+	return error;
+}
+
+void helper_start(struct engine *engine)
+{
+	struct helper *helper = &engine->helper;
+
+	if (atomic_load(&helper->state) != HELPER_ABSENT)
+		return;
+	pthread_mutex_lock(&helper->start_lock);
+	if (atomic_load(&helper->state) == HELPER_ABSENT) {
+		int error = 0;
+
+		helper->wake = descriptor_adopt(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+		if (helper->wake.fd < 0)
+			error = errno;
+		else
+			error = create_thread(engine);
+		if (error)
+			explain_note(LOG_ERROR,
+				     "no helper thread (%s): peers are served only while the "
+				     "program polls",
+				     strerror(error));
+		atomic_store(&helper->state, error ? HELPER_REFUSED : HELPER_RUNNING);
+	}
+	pthread_mutex_unlock(&helper->start_lock);
+}
+
+void helper_stop(struct engine *engine)
+{
+	struct helper *helper = &engine->helper;
+
+	if (atomic_load(&helper->state) == HELPER_RUNNING) {
+		atomic_store(&helper->must_stop, true);
+		wake_up(helper);
+		pthread_join(helper->thread, NULL);
+	}
+	atomic_store(&helper->state, HELPER_ABSENT);
+	descriptor_close(&helper->wake);
+	pthread_mutex_destroy(&helper->start_lock);
+}

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Theory of operation: who does the NIC's work
+ *
+ * Whoever polls, works: polling and posting run the engine inline. When nobody
+ * does, one helper thread works, so that a program that sleeps, computes or blocks on
+ * a channel still answers its peers.
+ *
+ * Polling is a lease. Every verbs call that does the NIC's work stores the time.
+ * While the lease runs the helper sleeps with the links disarmed, so that it does
+ * not compete with the poller for each packet. When the lease ends without a new
+ * poll it arms the links, looks once more, and sleeps on their descriptors. A
+ * lease is short at first, so that a target that stops calling verbs is served soon; it
+ * doubles, up to a bound, while polls keep coming. Arming a channel ends it
+ * at once: the program is about to sleep.
+ *
+ * A lost wake-up would be a hang. The sleeper stores until when it sleeps, then
+ * looks for deadlines again; whoever sets a deadline stores it, then looks until when
+ * the helper sleeps. Both sequentially consistent: one of the two sees the other.
+ */
+#ifndef VBN_ENGINE_HELPER_H
+#define VBN_ENGINE_HELPER_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/time.h"
+#include "link/descriptor.h"
+
+struct engine;
+
+enum helper_state { HELPER_ABSENT, HELPER_RUNNING, HELPER_REFUSED };
+
+struct helper {
+	pthread_t thread;
+	pthread_mutex_t start_lock;
+	_Atomic int state; /* enum helper_state */
+	_Atomic bool must_stop;
+	struct descriptor wake;	       /* an eventfd */
+	_Atomic vbn_time sleeps_until; /* 0: awake */
+	_Atomic bool is_leased;	       /* asleep with the links disarmed */
+	uint64_t lease_ns;	       /* the helper's own */
+};
+
+void helper_init(struct helper *helper);
+/*
+ * Starts the thread if it does not run. Where threads may not be created, progress is
+ * made by polling alone; that is said once.
+ */
+void helper_start(struct engine *engine);
+void helper_stop(struct engine *engine);
+/* @deadline was set: wakes the helper if it would oversleep it. */
+void helper_notice(struct engine *engine, vbn_time deadline);
+/* The program is about to sleep or compute: the lease ends now. */
+void helper_take_over(struct engine *engine);
+
+#endif

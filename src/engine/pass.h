@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A pass: what one thread needs while it does the NIC's work, namely the time, the way to
+ * copy, an outbox and a send batch. Large, therefore kept and handed out again. A
+ * thread that runs into the engine while it holds one (there is no such path, since
+ * the engine calls nobody back) would simply get a second.
+ */
+#ifndef VBN_ENGINE_PASS_H
+#define VBN_ENGINE_PASS_H
+
+#include "engine/engine_state.h"
+#include "transport/outbox.h"
+
+#define PASS_TOUCHED_MAX 64
+
+struct pass {
+	struct pass *next;
+	struct core core;
+	struct outbox outbox;
+	struct send_batch batch;
+	/* QPs that took packets in and have not run since; pinned. */
+	struct engine_qp *touched[PASS_TOUCHED_MAX];
+	uint32_t touched_count;
+};
+
+/* Never NULL: without memory there is no way on. Asks for the time and the copier. */
+struct pass *pass_begin(struct engine *engine);
+void pass_end(struct pass *pass);
+/* In the child of a fork: the list may have been in the middle of a change. */
+void pass_after_fork(void);
+
+#endif

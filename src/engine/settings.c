@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/settings.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct word {
+	const char *text;
+	int value;
+};
+
+static bool complain(const char *name, const char *value, const char *rule)
+{
+	fprintf(stderr, "verbena: %s=%s is not understood: %s\n", name, value, rule);
+	return false;
+}
+
+/* A variable that is set to nothing counts as not set. */
+static const char *get(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value && *value ? value : NULL;
+}
+
+static bool read_word(const char *name, const struct word *words, const char *rule, int *result)
+{
+	const char *value = get(name);
+
+	if (!value)
+		return true;
+	for (; words->text; words++)
+		if (strcmp(value, words->text) == 0) {
+			*result = words->value;
+			return true;
+		}
+	return complain(name, value, rule);
+}
+
+static bool read_switch(const char *name, bool *result)
+{
+	static const struct word words[] = {{"0", 0}, {"1", 1}, {"off", 0}, {"on", 1}, {NULL, 0}};
+	int value = *result;
+	bool is_right = read_word(name, words, "write 0 or 1", &value);
+
+	*result = value != 0;
+	return is_right;
+}
+
+static bool read_number(const char *name, uint32_t *result)
+{
+	const char *value = get(name);
+	unsigned long number;
+	char *end;
+
+	if (!value)
+		return true;
+	errno = 0;
+	number = strtoul(value, &end, 0);
+	if (errno || *end || *value == '-' || number > UINT32_MAX)
+		return complain(name, value, "write a whole number");
+	*result = (uint32_t)number;
+	return true;
+}
+
+bool settings_parse_address(const char *text, struct link_address *address)
+{
+	*address = (struct link_address){{0}, 0};
+	if (inet_pton(AF_INET, text, address->gid + 12) == 1) {
+		address->gid[10] = address->gid[11] = 0xff;
+		return true;
+	}
+	return inet_pton(AF_INET6, text, address->gid) == 1;
+}
+
+static bool read_address(struct settings *settings)
+{
+	const char *value = get("VERBENA_ADDRESS");
+
+	if (!value)
+		return true;
+	if (!settings_parse_address(value, &settings->address) ||
+	    strlen(value) >= sizeof(settings->address_text))
+		return complain("VERBENA_ADDRESS", value, "write an address such as 127.0.0.2");
+	memcpy(settings->address_text, value, strlen(value) + 1);
+	settings->has_address = true;
+	return true;
+}
+
+static bool read_fault(struct settings *settings)
+{
+	const char *value = get("VERBENA_FAULT");
+	char why[160];
+
+	if (value && !link_fault_check(value, why, sizeof(why)))
+		return complain("VERBENA_FAULT", value, why);
+	settings->fault_spec = value;
+	return true;
+}
+
+bool settings_read(struct settings *settings)
+{
+	static const struct word links[] = {{"auto", LINK_CHOICE_AUTO},
+					    {"udp", LINK_CHOICE_UDP},
+					    {"shm", LINK_CHOICE_SHM},
+					    {NULL, 0}};
+	static const struct word levels[] = {{"none", LOG_NONE},
+					     {"error", LOG_ERROR},
+					     {"info", LOG_INFO},
+					     {"debug", LOG_DEBUG},
+					     {NULL, 0}};
+	static const struct word layers[] = {{"ethernet", false}, {"infiniband", true}, {NULL, 0}};
+	int link = LINK_CHOICE_AUTO, level = LOG_NONE, layer = false;
+	bool is_right;
+
+	*settings = (struct settings){.capture_file = get("VERBENA_CAPTURE")};
+	is_right = read_word("VERBENA_LINK", links, "write auto, shm or udp", &link);
+	is_right &= read_word("VERBENA_LOG", levels, "write error, info or debug", &level);
+	is_right &= read_word("VERBENA_LINK_LAYER", layers, "write ethernet or infiniband", &layer);
+	is_right &= read_switch("VERBENA_LINK_LOCAL", &settings->has_link_local_gids);
+	is_right &= read_switch("VERBENA_STRICT_MEMLOCK", &settings->has_strict_memlock);
+	is_right &= read_number("VERBENA_PART_ID", &settings->part_id);
+	is_right &= read_number("VERBENA_RCVBUF", &settings->receive_buffer_bytes);
+	is_right &= read_address(settings);
+	is_right &= read_fault(settings);
+	settings->link = (enum link_choice)link;
+	settings->log = (enum log_level)level;
+	settings->is_infiniband = layer != 0;
+	return is_right;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Deadlines of QPs: a binary heap, so that an engine with ten thousand idle QPs
+ * looks at one number. The lock is a leaf. A timer is set by whoever holds its QP's
+ * lock; it fires by being popped, then its owner looks at the QP again.
+ */
+#ifndef VBN_ENGINE_TIMERS_H
+#define VBN_ENGINE_TIMERS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/time.h"
+
+struct timer {
+	vbn_time deadline;
+	uint32_t index; /* in the heap + 1; 0: not set */
+};
+
+struct timers {
+	pthread_mutex_t lock;
+	struct timer **heap;
+	uint32_t count, capacity;
+	_Atomic vbn_time next; /* of the earliest; NEVER when empty */
+};
+
+void timers_init(struct timers *timers);
+void timers_fini(struct timers *timers);
+/* Room for one more timer; called when a QP is made. False: out of memory. */
+bool timers_reserve(struct timers *timers, uint32_t count);
+/* NEVER unsets it. */
+void timers_set(struct timers *timers, struct timer *timer, vbn_time deadline);
+/*
+ * A timer whose deadline is at or before @now, taken out, or NULL. @pin is called on it under
+ * the timers' lock, so that its owner cannot vanish in between.
+ */
+struct timer *timers_pop(struct timers *timers, vbn_time now, bool (*pin)(struct timer *timer));
+
+static inline vbn_time timers_next(const struct timers *timers)
+{
+	return atomic_load_explicit(&timers->next, memory_order_acquire);
+}
+
+#endif
