@@ -11,30 +11,39 @@
 #include "base/assert.h"
 #include "transport/rc.h"
 
-enum reason payload_copy(const struct qp *qp, const struct packet_out *packet,
-			 const struct core *core, uint8_t *bytes, struct complaint *complaint)
+static enum reason copy(const struct access *access, const struct payload *payload, uint8_t *bytes,
+			uint32_t length, struct complaint *complaint)
 {
-	struct access access = {.memory = core->memory, .copier = core->copier, .pd = qp->pd};
-	const struct payload *payload = &packet->payload;
-	uint32_t length = packet->packet.payload_bytes;
-
-	if (!length)
-		return REASON_NONE;
 	switch (payload->kind) {
 	case PAYLOAD_NONE:
-		return REASON_NONE;
+		break;
 	case PAYLOAD_INLINE:
 		memcpy(bytes, payload->inline_bytes, length);
 		return REASON_NONE;
 	case PAYLOAD_SGE:
-		return sge_gather(&access, payload->sge.list, payload->sge.count,
+		return sge_gather(access, payload->sge.list, payload->sge.count,
 				  payload->sge.offset, bytes, length, complaint);
 	case PAYLOAD_REMOTE:
-		return remote_read(&access, payload->remote.rkey, payload->remote.iova, bytes,
+		return remote_read(access, payload->remote.rkey, payload->remote.iova, bytes,
 				   length, complaint);
 	}
-	VBN_ASSERT(!"a kind of payload");
-	return REASON_NONE;
+	vbn_assert_failed("a packet with payload says where it lies", __FILE__, __LINE__);
+}
+
+enum reason payload_copy(const struct qp *qp, const struct packet_out *packet,
+			 const struct core *core, uint8_t *bytes, struct complaint *complaint)
+{
+	struct access access = {.memory = core->memory, .copier = core->copier, .pd = qp->pd};
+	enum reason reason;
+
+	if (!packet->packet.payload_bytes)
+		return REASON_NONE;
+	reason = copy(&access, &packet->payload, bytes, packet->packet.payload_bytes, complaint);
+	if (reason != REASON_NONE && complaint) {
+		complaint->reason = reason;
+		complaint->qpn = qp->number;
+	}
+	return reason;
 }
 
 void qp_payload_failed(struct qp *qp, const struct packet_out *packet,
@@ -55,5 +64,5 @@ void qp_payload_failed(struct qp *qp, const struct packet_out *packet,
 	case PAYLOAD_INLINE:
 		break;
 	}
-	VBN_ASSERT(!"a payload that can fail");
+	vbn_assert_failed("only payload that is checked can fail", __FILE__, __LINE__);
 }

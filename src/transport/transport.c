@@ -53,9 +53,10 @@ vbn_time qp_next_deadline(const struct qp *qp)
 }
 
 /*
- * Every step may move the QP to ERROR, so each looks at the state anew. In ERROR the
- * completer first reports what had its outcome before and the request that failed;
- * once anything was flushed nothing else may follow (C9-220).
+ * Every step may move the QP to ERROR, so each looks at the state anew. In ERROR
+ * held packets are given back and what is owed to the peer still goes out. The completer
+ * reports what had its outcome before and the request that failed; once a send was
+ * flushed nothing but flushes may follow (C9-220).
  */
 bool qp_output(struct qp *qp, const struct core *core, struct outbox *out)
 {

@@ -88,6 +88,8 @@ void qp_query(const struct qp *qp, struct ibv_qp_attr *attr);
  */
 int qp_post_send(struct qp *qp, const struct ibv_send_wr *wr, const struct copier *copier,
 		 struct complaint *complaint);
+/* Takes back the last @count requests; qp_output() has not run since they were posted. */
+void qp_unpost_sends(struct qp *qp, uint32_t count);
 int qp_post_recv(struct qp *qp, const struct ibv_recv_wr *wr, struct complaint *complaint);
 
 /* --- events --- */
@@ -112,7 +114,8 @@ bool qp_output(struct qp *qp, const struct core *core, struct outbox *out);
  * Copies the payload of @packet to @bytes. Anything but NONE: the packet must not
  * be sent, and qp_payload_failed() is called with the same values; it fails the
  * WQE, or for a READ response answers with a NAK, and later packets of this
- * outbox for the same message are stale: the caller drops the rest of the outbox's packets.
+ * outbox for the same message are stale: the caller drops the rest of the outbox's packets
+ * and calls qp_output() once more, whatever it returned before.
  */
 enum reason payload_copy(const struct qp *qp, const struct packet_out *packet,
 			 const struct core *core, uint8_t *bytes, struct complaint *complaint);
