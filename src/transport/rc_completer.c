@@ -195,14 +195,20 @@ static void receive_refusal(struct qp *qp, uint32_t psn, const struct refusal *r
 	loss_inferred(qp);
 }
 
+/* What a sequence NAK asks for at once, others after a wait: from the oldest that is not done. */
+static void go_back_to_head(struct qp *qp, uint32_t psn)
+{
+	/* Answers are missing as well; stragglers of this wave will show it again. */
+	if (qp->requester.psn_unacked != psn)
+		qp->requester.in_recovery = true;
+	rc_retry_go_back(qp, qp->requester.psn_unacked);
+}
+
 static void receive_rnr(struct qp *qp, uint32_t psn, uint8_t syndrome, const struct core *core)
 {
-	if (qp->requester.psn_unacked != psn) {
-		loss_inferred(qp);
-		return;
-	}
-	rc_retry_go_back(qp, psn);
-	rc_retry_rnr(qp, syndrome & 0x1f, core);
+	go_back_to_head(qp, psn);
+	if (qp->requester.psn_unacked == psn)
+		rc_retry_rnr(qp, syndrome & 0x1f, core);
 }
 
 /* False: a reserved code, which says nothing. */
@@ -236,6 +242,9 @@ static enum reason receive_nak(struct qp *qp, uint32_t psn, uint8_t syndrome,
 		return REASON_DROP_STALE_ACK;
 	if (!is_outstanding(requester, psn))
 		return REASON_DROP_STALE_ACK;
+	/* Nothing was sent since the wait began, so this is the same NAK once more. */
+	if (is_rnr && requester->rnr_deadline != VBN_TIME_NEVER && psn == requester->psn_unacked)
+		return REASON_DROP_DUPLICATE;
 	acknowledge_before(requester, psn);
 	head_move(qp, core);
 	/* Answers that were placed may have carried the head past what is refused. */
@@ -244,7 +253,7 @@ static enum reason receive_nak(struct qp *qp, uint32_t psn, uint8_t syndrome,
 	if (is_rnr)
 		receive_rnr(qp, psn, syndrome, core);
 	else if (is_sequence)
-		rc_retry_go_back(qp, requester->psn_unacked);
+		go_back_to_head(qp, psn);
 	else
 		receive_refusal(qp, psn, &refusal);
 	return REASON_NONE;
