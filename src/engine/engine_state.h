@@ -166,6 +166,8 @@ bool progress(struct engine *engine, bool all);
 /* After a post: what the self link holds, and what was kicked meanwhile. */
 void progress_after_send(struct engine *engine);
 vbn_time progress_next_deadline(struct engine *engine);
+/* Whether pollers read @link themselves: it carried packets a moment ago. */
+bool progress_link_is_warm(const struct engine_link *link, vbn_time now);
 
 /* run.c: everything one QP has to send, complete and tell. Its lock is held. */
 void run_qp(struct engine_qp *qp, struct pass *pass);

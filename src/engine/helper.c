@@ -56,20 +56,24 @@ static void drain(struct helper *helper)
 	(void)got;
 }
 
-/* Waits for the wake-up, for the links if @armed, and at the longest until @until. */
-static void sleep_until(struct engine *engine, vbn_time until, bool armed)
+/*
+ * Waits for the wake-up, for the links, and at the longest until @until. Not @armed: the
+ * links that pollers read are left out. True: a link has something.
+ */
+static bool sleep_until(struct engine *engine, vbn_time until, bool armed)
 {
 	struct helper *helper = &engine->helper;
 	struct pollfd waits[1 + ENGINE_LINKS_MAX] = {{.fd = helper->wake.fd, .events = POLLIN}};
 	nfds_t wait_count = 1;
 	struct timespec timeout = {0};
-	vbn_time now;
+	vbn_time now = clock_now();
+	int ready;
 
-	for (uint32_t i = 0; armed && i < atomic_load(&engine->link_count); i++) {
+	for (uint32_t i = 0; i < atomic_load(&engine->link_count); i++) {
 		struct link *link = engine->links[i].link;
 		int fd = link->ops->descriptor(link);
 
-		if (fd >= 0)
+		if (fd >= 0 && (armed || !progress_link_is_warm(&engine->links[i], now)))
 			waits[wait_count++] = (struct pollfd){.fd = fd, .events = POLLIN};
 	}
 	atomic_store(&helper->is_leased, !armed);
@@ -85,19 +89,28 @@ static void sleep_until(struct engine *engine, vbn_time until, bool armed)
 		timeout.tv_sec = (time_t)(left / VBN_SECOND);
 		timeout.tv_nsec = (long)(left % VBN_SECOND);
 	}
-	ppoll(waits, wait_count, until == VBN_TIME_NEVER ? NULL : &timeout, NULL);
+	ready = ppoll(waits, wait_count, until == VBN_TIME_NEVER ? NULL : &timeout, NULL);
 	atomic_store(&helper->sleeps_until, 0);
 	atomic_store(&helper->is_leased, false);
-	if (waits[0].revents)
+	if (ready > 0 && waits[0].revents) {
 		drain(helper);
+		ready--;
+	}
+	return ready > 0;
 }
 
-/* One turn while others poll: sleep to the end of the lease; it grows if they go on. */
+/*
+ * One turn while others poll: sleep to the end of the lease; it grows if they go on.
+ * They read only the links that carried something lately; a packet on another one is ours.
+ */
 static void sit_out_lease(struct engine *engine, vbn_time last_poll)
 {
 	struct helper *helper = &engine->helper;
 
-	sleep_until(engine, last_poll + helper->lease_ns, false);
+	if (sleep_until(engine, last_poll + helper->lease_ns, false)) {
+		progress(engine, true);
+		return;
+	}
 	if (atomic_load(&engine->last_poll) > last_poll) {
 		helper->lease_ns *= 2;
 		if (helper->lease_ns > LEASE_NS_MAX)

@@ -21,33 +21,69 @@ static int explain_post(const struct engine_qp *qp, const char *call, int error,
 			    (unsigned long long)complaint->limit);
 }
 
-int engine_post_send(struct engine_qp *qp, struct ibv_send_wr *list, struct ibv_send_wr **bad)
+struct post_result {
+	int error;
+	uint32_t posted;	 /* requests before the first refused one */
+	struct ibv_send_wr *bad; /* that one */
+};
+
+/* The QP's lock is held. */
+static struct post_result post_sends(struct engine_qp *qp, struct ibv_send_wr *list,
+				     const struct pass *pass)
+{
+	struct complaint complaint = {0};
+	struct post_result result = {0};
+
+	for (; list; list = list->next) {
+		result.error = qp_post_send(qp->qp, list, pass->core.copier, &complaint);
+		if (result.error) {
+			result.bad = list;
+			explain_post(qp, "ibv_post_send", result.error, &complaint);
+			break;
+		}
+		result.posted++;
+	}
+	return result;
+}
+
+static struct post_result take_in(struct engine_qp *qp, struct ibv_send_wr *list, bool is_atomic)
 {
 	struct engine *engine = qp->engine;
-	struct complaint complaint = {0};
-	struct pass *pass;
-	int error = 0;
+	struct pass *pass = pass_begin(engine);
+	struct post_result result;
 
-	if (engine_is_inherited(engine)) {
-		*bad = list;
-		return EIO;
-	}
-	pass = pass_begin(engine);
 	pthread_mutex_lock(&qp->lock);
-	for (; list && !error; list = error ? list : list->next) {
-		error = qp_post_send(qp->qp, list, pass->core.copier, &complaint);
-		if (error)
-			*bad = list;
-	}
+	result = post_sends(qp, list, pass);
+	if (result.error && is_atomic)
+		qp_unpost_sends(qp->qp, result.posted);
 	if (qp->link || qp->qp->state == IBV_QPS_ERR)
 		run_qp(qp, pass);
-	if (error)
-		explain_post(qp, "ibv_post_send", error, &complaint);
 	pthread_mutex_unlock(&qp->lock);
 	atomic_store_explicit(&engine->last_poll, pass->core.now, memory_order_relaxed);
 	pass_end(pass);
 	progress_after_send(engine);
-	return error;
+	return result;
+}
+
+int engine_post_send(struct engine_qp *qp, struct ibv_send_wr *list, struct ibv_send_wr **bad)
+{
+	struct post_result result;
+
+	if (engine_is_inherited(qp->engine)) {
+		*bad = list;
+		return EIO;
+	}
+	result = take_in(qp, list, false);
+	if (result.error)
+		*bad = result.bad;
+	return result.error;
+}
+
+int engine_post_send_all(struct engine_qp *qp, struct ibv_send_wr *list)
+{
+	if (engine_is_inherited(qp->engine))
+		return EIO;
+	return take_in(qp, list, true).error;
 }
 
 int engine_post_recv(struct engine_qp *qp, struct ibv_recv_wr *list, struct ibv_recv_wr **bad)

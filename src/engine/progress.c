@@ -179,7 +179,7 @@ static void serve_deadlines(struct engine *engine, struct pass *pass)
 	}
 }
 
-static bool is_warm(const struct engine_link *link, vbn_time now)
+bool progress_link_is_warm(const struct engine_link *link, vbn_time now)
 {
 	vbn_time last = atomic_load_explicit(&link->last_traffic, memory_order_relaxed);
 
@@ -195,7 +195,7 @@ bool progress(struct engine *engine, bool all)
 	for (uint32_t i = 0; i < link_count; i++) {
 		struct engine_link *link = &engine->links[i];
 
-		if (all || is_warm(link, pass->core.now))
+		if (all || progress_link_is_warm(link, pass->core.now))
 			has_found |= serve_link(engine, link, pass);
 	}
 	serve_deadlines(engine, pass);

@@ -22,6 +22,9 @@ static void send_batch(struct engine_qp *qp, struct pass *pass)
 		struct link *link = qp->link->link;
 
 		link->ops->send(link, &qp->route, batch, pass->core.now);
+		/* An answer may come soon: whoever polls looks for it. */
+		atomic_store_explicit(&qp->link->last_traffic, pass->core.now,
+				      memory_order_relaxed);
 	}
 	batch->message_count = batch->bytes_used = 0;
 }
