@@ -8,6 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/assert.h"
+
 #define ATOMIC_BYTES 8
 
 enum operation { OPERATION_SEND, OPERATION_WRITE, OPERATION_READ, OPERATION_ATOMIC };
@@ -199,4 +201,10 @@ int qp_post_send(struct qp *qp, const struct ibv_send_wr *wr, const struct copie
 		return refuse(complaint, qp, EFAULT, REASON_MEMORY_FAULT, length, 0);
 	qp->send_queue.posted++;
 	return 0;
+}
+
+void qp_unpost_sends(struct qp *qp, uint32_t count)
+{
+	VBN_ASSERT(count <= qp->send_queue.posted - qp->send_queue.started);
+	qp->send_queue.posted -= count;
 }
