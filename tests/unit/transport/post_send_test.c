@@ -279,6 +279,23 @@ static void inline_is_for_sends_and_writes(void **state)
 	expect_posted(*state, &wr);
 }
 
+static void the_last_ones_can_be_taken_back(void **state)
+{
+	struct ibv_send_wr wr = {.wr_id = 1, .opcode = IBV_WR_SEND};
+	struct qp *qp = *state;
+
+	for (; wr.wr_id <= DEPTH; wr.wr_id++)
+		assert_int_equal(qp_post_send(qp, &wr, &copier, NULL), 0);
+	qp_unpost_sends(qp, 2);
+	wr.wr_id = 77;
+	assert_int_equal(qp_post_send(qp, &wr, &copier, NULL), 0);
+	assert_int_equal(qp->send_queue.posted, 2);
+	assert_int_equal(send_wqe_at(&qp->send_queue, 0)->wr_id, 1);
+	assert_int_equal(send_wqe_at(&qp->send_queue, 1)->wr_id, 77);
+	qp_unpost_sends(qp, 0);
+	assert_int_equal(qp->send_queue.posted, 2);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_qp, free_qp)
@@ -293,6 +310,7 @@ int main(void)
 		TEST(inline_bytes_are_taken_at_once),
 		TEST(inline_of_nothing_and_of_nowhere),
 		TEST(inline_is_for_sends_and_writes),
+		TEST(the_last_ones_can_be_taken_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
