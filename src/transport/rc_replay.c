@@ -12,14 +12,13 @@
  * key and range are checked there once more. If they can no longer be had the
  * answer ends in a NAK at that PSN, and with it the connection.
  *
- * A repeated READ is executed again from memory, which IBA 9.7.5.1.5 allows. It may
- * ask for a part of what it asked for before, or, from a requester that now dares
- * to ask for more at once, go past the expected PSN. Whatever it asks for, the
- * newest request is the one that the peer waits for: it takes the place of all
- * queued answers that begin inside it and cuts the one that it begins in; its
- * opcodes start anew. A repeated READ that fails its checks is dropped rather than
- * refused, since the copy of a request that is long done must not end a
- * connection whose program has deregistered the memory by now.
+ * A repeated READ is executed again from memory, which IBA 9.7.5.1.5 allows; it may
+ * ask for a part of what was asked for before, never for more. The newest request is
+ * the one that the peer waits for: it takes the place of all queued answers that
+ * begin inside it and cuts the one that it begins in, and its opcodes start anew.
+ * A repeated READ that fails its checks is dropped rather than refused, since the
+ * copy of a request that is long done must not end a connection whose program has
+ * deregistered the memory by now.
  *
  * A repeated atomic is answered from the saved results and never executed: an
  * addition must happen once. Results are saved for as many as a peer may have
@@ -149,10 +148,8 @@ static enum reason repeat_read(struct qp *qp, const struct packet *packet, const
 {
 	struct rc_responder *responder = &qp->responder;
 	struct response response = rc_replay_read_response(qp, packet);
-	bool goes_on = psn_age(responder, packet->psn) < response.psn_count;
 
-	/* What lies past the expected PSN is new, and in the middle of a message out of order. */
-	if (!may_read(qp, packet, core) || (goes_on && responder->message != MESSAGE_NONE))
+	if (psn_age(responder, packet->psn) < response.psn_count || !may_read(qp, packet, core))
 		return REASON_DROP_REPLAY_LOST;
 	supersede(qp, response.first_psn, response.psn_count);
 	return rc_replay_add(responder, &response) ? REASON_NONE : REASON_DROP_NO_ROOM;

@@ -124,24 +124,24 @@ static void advance(struct rc_responder *responder, struct hold_pool *holds, uin
 }
 
 /* PSNs that a request takes: a READ takes those of its answer. */
-static uint32_t request_psns(const struct qp *qp, const struct packet *packet,
-			     opcode_properties properties)
+static uint32_t request_psns(const struct qp *qp, const struct packet *packet)
 {
-	return opcode_has(properties, OPCODE_IS_READ) ? rc_packet_count(qp, packet->reth.length)
-						      : 1;
+	bool is_read = opcode_has(opcode_properties_of(packet->opcode), OPCODE_IS_READ);
+
+	return is_read ? rc_packet_count(qp, packet->reth.length) : 1;
 }
 
 static enum reason execute(struct qp *qp, const struct packet *packet, const struct core *core,
 			   struct outbox *out)
 {
-	opcode_properties properties = opcode_properties_of(packet->opcode);
 	struct rc_responder *responder = &qp->responder;
 	enum reason reason = rc_execute(qp, packet, core, out);
 
 	if (reason == REASON_NONE) {
-		advance(responder, core->holds, request_psns(qp, packet, properties));
+		advance(responder, core->holds, request_psns(qp, packet));
 		/* READs and atomics are acknowledged by their answers. */
-		if (packet->ack_requested && opcode_has(properties, OPCODE_HAS_PAYLOAD))
+		if (packet->ack_requested &&
+		    opcode_has(opcode_properties_of(packet->opcode), OPCODE_HAS_PAYLOAD))
 			responder->ack_is_due = true;
 	} else if (is_alive(qp)) {
 		responder->nak_is_given = true;
@@ -209,24 +209,12 @@ static enum reason receive_ahead(struct qp *qp, const struct packet *packet,
 }
 
 static enum reason receive_repeat(struct qp *qp, const struct packet *packet,
-				  const struct core *core, struct outbox *out)
+				  const struct core *core)
 {
-	opcode_properties properties = opcode_properties_of(packet->opcode);
-	struct rc_responder *responder = &qp->responder;
-	uint32_t back = (responder->psn_expected - packet->psn) & PSN_MASK;
-	enum reason reason;
-
-	if (opcode_has(properties, OPCODE_HAS_PAYLOAD)) {
-		responder->ack_is_due = true;
-		return REASON_DROP_DUPLICATE;
-	}
-	reason = rc_replay_duplicate(qp, packet, core);
-	/* A READ that asks for more than before: its answer covers PSNs that are new. */
-	if (reason == REASON_NONE && request_psns(qp, packet, properties) > back) {
-		advance(responder, core->holds, request_psns(qp, packet, properties) - back);
-		rc_responder_run_held(qp, core, out);
-	}
-	return reason;
+	if (!opcode_has(opcode_properties_of(packet->opcode), OPCODE_HAS_PAYLOAD))
+		return rc_replay_duplicate(qp, packet, core);
+	qp->responder.ack_is_due = true;
+	return REASON_DROP_DUPLICATE;
 }
 
 enum reason rc_responder_receive(struct qp *qp, const struct packet *packet,
@@ -240,5 +228,5 @@ enum reason rc_responder_receive(struct qp *qp, const struct packet *packet,
 	}
 	if (ahead == 0)
 		return receive_expected(qp, packet, core, out);
-	return ahead > 0 ? receive_ahead(qp, packet, core) : receive_repeat(qp, packet, core, out);
+	return ahead > 0 ? receive_ahead(qp, packet, core) : receive_repeat(qp, packet, core);
 }
