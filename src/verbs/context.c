@@ -26,6 +26,11 @@ int inherited_object(const char *call)
 			    "open the device again in the child");
 }
 
+int engine_error(const char *call, int error)
+{
+	return error == -EIO ? inherited_object(call) : -error;
+}
+
 int not_supported(const char *call, const char *what)
 {
 	return explain_call(EOPNOTSUPP, call, "this device does not have %s", what);
@@ -62,8 +67,8 @@ static void set_operations(struct verbs_context *verbs)
 
 	ops->poll_cq = cq_poll;
 	ops->req_notify_cq = cq_request_notification;
-	ops->post_send = qp_post_send;
-	ops->post_recv = qp_post_recv;
+	ops->post_send = verbs_post_send;
+	ops->post_recv = verbs_post_recv;
 	ops->post_srq_recv = srq_post_recv;
 	verbs->query_port = port_query;
 	verbs->query_device_ex = device_query_extended;
@@ -83,8 +88,12 @@ static void init(struct context *context, struct listed_device *device)
 	verbs->sz = sizeof(*verbs);
 	ibv->abi_compat = __VERBS_ABI_IS_EXTENDED;
 	ibv->device = &device->ibv;
-	ibv->cmd_fd = -1;
 	ibv->async_fd = event_queue_descriptor(context->async);
+	/*
+	 * There is no descriptor of a kernel device. Programs duplicate this one to hand the
+	 * device to another process, and ibv_import_device() tells them that they cannot.
+	 */
+	ibv->cmd_fd = ibv->async_fd;
 	ibv->num_comp_vectors = 1;
 	pthread_mutex_init(&ibv->mutex, NULL);
 }

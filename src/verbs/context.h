@@ -57,6 +57,11 @@ uint32_t context_next_handle(void);
 void *out_of_memory(const char *call);
 /* Says that @call met an object of the parent of a forked process; returns EIO. */
 int inherited_object(const char *call);
+/*
+ * The positive errno of a failed engine call. The engine has told why, except that an
+ * inherited object (EIO) is told here.
+ */
+int engine_error(const char *call, int error);
 /* Says that this device does not have what @call is about; returns EOPNOTSUPP. */
 int not_supported(const char *call, const char *what);
 

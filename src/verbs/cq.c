@@ -13,17 +13,7 @@
 #include "verbs/export.h"
 #include "verbs/operations.h"
 
-static int check_capacity(const char *call, int cqe)
-{
-	if (cqe < 1 || cqe > DEVICE_MAX_CQE)
-		return explain_call(EINVAL, call,
-				    "%d entries were asked for; a CQ has 1 to max_cqe = %d", cqe,
-				    DEVICE_MAX_CQE);
-	return 0;
-}
-
-static int check_create(struct ibv_context *context, int cqe, struct ibv_comp_channel *channel,
-			int vector)
+static int check_create(struct ibv_context *context, struct ibv_comp_channel *channel, int vector)
 {
 	static const char call[] = "ibv_create_cq";
 
@@ -34,7 +24,7 @@ static int check_create(struct ibv_context *context, int cqe, struct ibv_comp_ch
 		return explain_call(EINVAL, call,
 				    "completion vector %d does not exist; num_comp_vectors is %d",
 				    vector, context->num_comp_vectors);
-	return check_capacity(call, cqe);
+	return 0;
 }
 
 static void init(struct cq *cq, struct ibv_context *context, void *cq_context,
@@ -58,7 +48,7 @@ static void release(struct cq *cq)
 EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
 				    struct ibv_comp_channel *channel, int comp_vector)
 {
-	int error = check_create(context, cqe, channel, comp_vector);
+	int error = check_create(context, channel, comp_vector);
 	struct cq *cq;
 
 	if (error) {
@@ -74,7 +64,7 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
 				 context_of(context)->async, &cq->ibv, &cq->engine_cq);
 	if (error) {
 		release(cq);
-		errno = -error;
+		errno = engine_error("ibv_create_cq", error);
 		return NULL;
 	}
 	cq->ibv.cqe = (int)engine_cq_capacity(cq->engine_cq);
@@ -86,13 +76,10 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
 
 EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
 {
-	int error = check_capacity("ibv_resize_cq", cqe);
+	int error = engine_cq_resize(cq_of(ibv)->engine_cq, (uint32_t)cqe);
 
 	if (error)
-		return error;
-	error = engine_cq_resize(cq_of(ibv)->engine_cq, (uint32_t)cqe);
-	if (error)
-		return -error;
+		return engine_error("ibv_resize_cq", error);
 	ibv->cqe = (int)engine_cq_capacity(cq_of(ibv)->engine_cq);
 	return 0;
 }
@@ -130,14 +117,12 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 	struct ibv_context *context = ibv->context;
 	struct ibv_comp_channel *channel = ibv->channel;
 	struct cq *cq = cq_of(ibv);
-	int error;
+	int error = engine_cq_destroy(cq->engine_cq);
 
-	if (!context_is_inherited(context)) {
-		error = engine_cq_destroy(cq->engine_cq);
-		if (error)
-			return -error;
+	if (error)
+		return -error;
+	if (!context_is_inherited(context))
 		wait_for_acknowledgements(cq);
-	}
 	if (channel)
 		channel_detach(channel);
 	release(cq);
@@ -147,10 +132,14 @@ EXPORT int ibv_destroy_cq(struct ibv_cq *ibv)
 
 int cq_poll(struct ibv_cq *ibv, int count, struct ibv_wc *entries)
 {
-	return engine_cq_poll(cq_of(ibv)->engine_cq, count, entries);
+	int taken = engine_cq_poll(cq_of(ibv)->engine_cq, count, entries);
+
+	return taken < 0 ? -engine_error("ibv_poll_cq", taken) : taken;
 }
 
 int cq_request_notification(struct ibv_cq *ibv, int solicited_only)
 {
-	return -engine_cq_arm(cq_of(ibv)->engine_cq, solicited_only != 0);
+	int error = engine_cq_arm(cq_of(ibv)->engine_cq, solicited_only != 0);
+
+	return error ? engine_error("ibv_req_notify_cq", error) : 0;
 }

@@ -8,8 +8,8 @@
  * devices holds neither threads nor sockets.
  *
  * A forked child finds an engine that is dead: its threads were not copied, its
- * sockets belong to the parent. The child never touches it again, not even to free
- * it, and begins anew.
+ * sockets belong to the parent. The child begins anew; of what it inherited it can only
+ * free the memory.
  */
 #include "verbs/library.h"
 
@@ -94,8 +94,9 @@ int library_acquire(struct engine_use **use)
 void library_release(struct engine_use *use)
 {
 	library_lock();
-	if (--use->contexts == 0 && !engine_is_inherited(use->engine)) {
-		current = NULL;
+	if (--use->contexts == 0) {
+		if (current == use)
+			current = NULL;
 		engine_destroy(use->engine);
 		free(use);
 	}

@@ -2,11 +2,11 @@
 /*
  * Memory regions.
  *
- * Which rights make sense together is decided here, as ibv_reg_mr(3) says; what the
- * memory allows is the engine's to find out. A region of no bytes is refused, as
- * the kernel refuses it. The optional rights are hints and are dropped. HUGETLB is a
- * promise of the program and MW_BIND a right that nothing asks for; both are taken
- * without effect.
+ * Which flags this device knows is decided here; whether they fit together and what
+ * the memory allows is the engine's to find out. A region of no bytes is refused, as the
+ * kernel refuses it. The optional rights are hints and are dropped. HUGETLB is a promise
+ * of the program and MW_BIND a right that nothing asks for; both are taken without
+ * effect.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -47,13 +47,6 @@ static int check_access(const char *call, unsigned int access)
 		return explain_call(EOPNOTSUPP, call,
 				    "IBV_ACCESS_ON_DEMAND is not offered (see odp_caps); leave it "
 				    "out: no region of this device is pinned");
-	if (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) &&
-	    !(access & IBV_ACCESS_LOCAL_WRITE))
-		return explain_call(
-			EINVAL, call,
-			"remote write and remote atomics need IBV_ACCESS_LOCAL_WRITE as "
-			"well; access is 0x%x",
-			access);
 	return 0;
 }
 
@@ -95,7 +88,7 @@ static struct ibv_mr *reg_mr(const char *call, struct ibv_pd *pd, void *addr, si
 				 &mr->engine_mr);
 	if (error) {
 		free(mr);
-		errno = -error;
+		errno = engine_error(call, error);
 		return NULL;
 	}
 	fill(mr, pd, addr, length);
@@ -178,7 +171,7 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *
 	error = engine_mr_change(mr->engine_mr, flags, changes_pd ? pd_of(pd)->engine_pd : NULL,
 				 addr, length, iova, (unsigned int)access & ACCESS_ENGINE);
 	if (error) {
-		errno = -error;
+		errno = engine_error("ibv_rereg_mr", error);
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	fill(mr, changes_pd ? pd : ibv->pd, moves ? addr : ibv->addr, moves ? length : ibv->length);
@@ -188,10 +181,8 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *
 EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 {
 	struct ibv_context *context = ibv->context;
-	int error = 0;
+	int error = engine_mr_destroy(mr_of(ibv)->engine_mr);
 
-	if (!context_is_inherited(context))
-		error = engine_mr_destroy(mr_of(ibv)->engine_mr);
 	if (error)
 		return -error;
 	free(mr_of(ibv));

@@ -12,8 +12,8 @@
 
 int cq_poll(struct ibv_cq *ibv, int count, struct ibv_wc *entries);
 int cq_request_notification(struct ibv_cq *ibv, int solicited_only);
-int qp_post_send(struct ibv_qp *ibv, struct ibv_send_wr *list, struct ibv_send_wr **bad);
-int qp_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *list, struct ibv_recv_wr **bad);
+int verbs_post_send(struct ibv_qp *ibv, struct ibv_send_wr *list, struct ibv_send_wr **bad);
+int verbs_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *list, struct ibv_recv_wr **bad);
 int srq_post_recv(struct ibv_srq *ibv, struct ibv_recv_wr *list, struct ibv_recv_wr **bad);
 struct ibv_qp *qp_create_extended(struct ibv_context *ibv, struct ibv_qp_init_attr_ex *attr);
 int device_query_extended(struct ibv_context *ibv, const struct ibv_query_device_ex_input *input,

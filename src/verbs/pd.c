@@ -20,7 +20,7 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	error = engine_pd_create(context_engine(context), &pd->engine_pd);
 	if (error) {
 		free(pd);
-		errno = -error;
+		errno = engine_error("ibv_alloc_pd", error);
 		return NULL;
 	}
 	pd->ibv.context = context;
@@ -32,10 +32,8 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
 	struct ibv_context *context = ibv->context;
-	int error = 0;
+	int error = engine_pd_destroy(pd_of(ibv)->engine_pd);
 
-	if (!context_is_inherited(context))
-		error = engine_pd_destroy(pd_of(ibv)->engine_pd);
 	if (error)
 		return -error;
 	free(pd_of(ibv));

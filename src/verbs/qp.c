@@ -17,30 +17,6 @@
 #include "verbs/pd.h"
 #include "verbs/wr_builder.h"
 
-static int check_limit(const char *call, const char *field, uint32_t asked, uint32_t limit)
-{
-	if (asked > limit)
-		return explain_call(EINVAL, call, "%s = %u is more than this device's %u", field,
-				    asked, limit);
-	return 0;
-}
-
-static int check_cap(const char *call, const struct ibv_qp_cap *cap)
-{
-	int error = check_limit(call, "max_send_wr", cap->max_send_wr, DEVICE_MAX_QP_WR);
-
-	if (!error)
-		error = check_limit(call, "max_recv_wr", cap->max_recv_wr, DEVICE_MAX_QP_WR);
-	if (!error)
-		error = check_limit(call, "max_send_sge", cap->max_send_sge, DEVICE_MAX_SGE);
-	if (!error)
-		error = check_limit(call, "max_recv_sge", cap->max_recv_sge, DEVICE_MAX_SGE);
-	if (!error)
-		error = check_limit(call, "max_inline_data", cap->max_inline_data,
-				    DEVICE_MAX_INLINE);
-	return error;
-}
-
 static int check_create(const char *call, struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
 {
 	struct ibv_cq *send_cq = attr->send_cq;
@@ -58,7 +34,7 @@ static int check_create(const char *call, struct ibv_pd *pd, const struct ibv_qp
 	if (send_cq->context != pd->context || recv_cq->context != pd->context)
 		return explain_call(EINVAL, call,
 				    "PD and CQs of a QP must come from the same open device");
-	return check_cap(call, &attr->cap);
+	return 0;
 }
 
 static void init(struct qp *qp, struct ibv_pd *pd, const struct ibv_qp_init_attr *attr)
@@ -123,7 +99,7 @@ static struct qp *create(const char *call, struct ibv_pd *pd, struct ibv_qp_init
 	error = create_in_engine(qp, attr);
 	if (error) {
 		release(qp);
-		errno = -error;
+		errno = engine_error(call, error);
 		return NULL;
 	}
 	attr->cap = qp->cap;
@@ -197,7 +173,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_m
 	int error = engine_qp_modify(qp_of(qp)->engine_qp, attr, attr_mask);
 
 	if (error)
-		return -error;
+		return engine_error("ibv_modify_qp", error);
 	if (attr_mask & IBV_QP_STATE)
 		qp->state = attr->qp_state;
 	return 0;
@@ -238,25 +214,27 @@ EXPORT int ibv_destroy_qp(struct ibv_qp *ibv)
 {
 	struct ibv_context *context = ibv->context;
 	struct qp *qp = qp_of(ibv);
-	int error;
+	int error = engine_qp_destroy(qp->engine_qp);
 
-	if (!context_is_inherited(context)) {
-		error = engine_qp_destroy(qp->engine_qp);
-		if (error)
-			return -error;
+	if (error)
+		return -error;
+	if (!context_is_inherited(context))
 		wait_for_acknowledgements(qp);
-	}
 	release(qp);
 	context_release(context);
 	return 0;
 }
 
-int qp_post_send(struct ibv_qp *ibv, struct ibv_send_wr *list, struct ibv_send_wr **bad)
+int verbs_post_send(struct ibv_qp *ibv, struct ibv_send_wr *list, struct ibv_send_wr **bad)
 {
-	return engine_post_send(qp_of(ibv)->engine_qp, list, bad);
+	int error = engine_post_send(qp_of(ibv)->engine_qp, list, bad);
+
+	return error == EIO ? inherited_object("ibv_post_send") : error;
 }
 
-int qp_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *list, struct ibv_recv_wr **bad)
+int verbs_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *list, struct ibv_recv_wr **bad)
 {
-	return engine_post_recv(qp_of(ibv)->engine_qp, list, bad);
+	int error = engine_post_recv(qp_of(ibv)->engine_qp, list, bad);
+
+	return error == EIO ? inherited_object("ibv_post_recv") : error;
 }
