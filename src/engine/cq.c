@@ -45,7 +45,9 @@ int engine_cq_destroy(struct engine_cq *cq)
 
 	if (!engine_is_inherited(engine)) {
 		if (atomic_load(&cq->user_count))
-			return -EBUSY;
+			return explain_call(-EBUSY, "ibv_destroy_cq",
+					    "the CQ serves %u queues of QPs; destroy the QPs first",
+					    atomic_load(&cq->user_count));
 		if (cq->channel)
 			event_queue_purge(cq->channel, cq->object);
 		if (cq->async)

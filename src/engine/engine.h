@@ -57,8 +57,8 @@ int engine_mr_create(struct engine_pd *pd, void *address, uint64_t length, uint6
 		     uint32_t access, struct engine_mr **mr);
 uint32_t engine_mr_key(const struct engine_mr *mr);
 /*
- * ibv_rereg_mr: @flags IBV_REREG_MR_CHANGE_*. The key changes. On failure the region is
- * as it was (0 < return not used; -errno), as the verbs manual allows.
+ * ibv_rereg_mr: @flags IBV_REREG_MR_CHANGE_*. The key stays, as programs that change
+ * only rights rely on. On failure the region is as it was.
  */
 int engine_mr_change(struct engine_mr *mr, int flags, struct engine_pd *pd, void *address,
 		     uint64_t length, uint64_t iova, uint32_t access);

@@ -80,11 +80,16 @@ static struct mr_slot *publish(struct engine *engine, const struct mr *mr, uint3
 }
 
 /* Outside of locks: waits for accesses under way, which are copies of bounded length. */
-static void withdraw(struct engine *engine, struct mr_slot *slot)
+static void quiesce(struct mr_slot *slot)
 {
 	pin_slot_retire(&slot->pin);
 	while (!pin_slot_is_idle(&slot->pin))
 		sched_yield();
+}
+
+static void withdraw(struct engine *engine, struct mr_slot *slot)
+{
+	quiesce(slot);
 	pthread_mutex_lock(&engine->keys_lock);
 	pin_table_release(&engine->memory.keys, &slot->pin);
 	pthread_mutex_unlock(&engine->keys_lock);
@@ -159,9 +164,7 @@ int engine_mr_change(struct engine_mr *mr, int flags, struct engine_pd *pd, void
 		     uint64_t length, uint64_t iova, uint32_t access)
 {
 	struct engine *engine = mr->pd->engine;
-	struct mr_slot *old = mr->slot, *slot = NULL;
-	struct mr region = old->mr;
-	uint32_t key = 0;
+	struct mr region = mr->slot->mr;
 	int error;
 
 	if (engine_is_inherited(engine))
@@ -173,19 +176,15 @@ int engine_mr_change(struct engine_mr *mr, int flags, struct engine_pd *pd, void
 	if (error)
 		return error;
 	pthread_mutex_lock(&engine->keys_lock);
-	error = check_memlock(engine, region.length, old->mr.length);
-	if (!error) {
-		slot = publish(engine, &region, &key);
-		error = slot ? 0 : -ENOMEM;
-	}
-	if (slot)
-		engine->registered_bytes += region.length - old->mr.length;
+	error = check_memlock(engine, region.length, mr->slot->mr.length);
+	if (!error)
+		engine->registered_bytes += region.length - mr->slot->mr.length;
 	pthread_mutex_unlock(&engine->keys_lock);
 	if (error)
 		return error;
-	withdraw(engine, old);
-	mr->slot = slot;
-	mr->key = key;
+	quiesce(mr->slot);
+	mr->slot->mr = region;
+	pin_slot_publish(&mr->slot->pin, mr->key);
 	if (flags & IBV_REREG_MR_CHANGE_PD) {
 		atomic_fetch_sub(&mr->pd->user_count, 1);
 		atomic_fetch_add(&pd->user_count, 1);

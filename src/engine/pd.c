@@ -36,7 +36,10 @@ int engine_pd_destroy(struct engine_pd *pd)
 
 	if (!engine_is_inherited(engine)) {
 		if (atomic_load(&pd->user_count))
-			return -EBUSY;
+			return explain_call(-EBUSY, "ibv_dealloc_pd",
+					    "%u memory regions and QPs use the PD; destroy them "
+					    "first",
+					    atomic_load(&pd->user_count));
 		pthread_mutex_lock(&engine->keys_lock);
 		engine->pd_count--;
 		pthread_mutex_unlock(&engine->keys_lock);
