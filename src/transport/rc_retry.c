@@ -12,7 +12,8 @@
  *           goes back to psn_unacked; without a try left the oldest WQE fails with
  *           RETRY_EXC_ERR. Code 0 means that there is no such timer.
  *   rnr     a peer without a receive asked us to wait (9.7.5.2.8). Nothing is sent and the
- *           two others stand still. rnr_retry 7 means for ever. An RNR NAK is no
+ *           two others stand still. Progress ends the wait: a copy of the request that
+ *           was delayed on its way may have found a receive in the meantime. rnr_retry 7 means for ever. An RNR NAK is no
  *           progress, but it is a sign of life: the tries of the retry timer are full again.
  *   probe   a lost tail costs the retry timer's tens of milliseconds, because no later
  *           packet makes the peer complain. So after a few round trips without progress
@@ -125,10 +126,10 @@ static void measure_round_trip(struct rc_requester *requester, vbn_time now)
 	}
 	error = sample > requester->rtt_ns ? sample - requester->rtt_ns
 					   : requester->rtt_ns - sample;
-	requester->rtt_deviation_ns += error / 4;
 	requester->rtt_deviation_ns -= requester->rtt_deviation_ns / 4;
-	requester->rtt_ns += sample / 8;
+	requester->rtt_deviation_ns += error / 4;
 	requester->rtt_ns -= requester->rtt_ns / 8;
+	requester->rtt_ns += sample / 8;
 	if (requester->rtt_ns == 0)
 		requester->rtt_ns = 1;
 }
@@ -144,9 +145,9 @@ void rc_retry_progress(struct qp *qp, const struct core *core)
 	requester->rnr_retries_left = qp->attr.rnr_retry;
 	requester->in_recovery = false;
 	requester->probe_count = 0;
+	requester->rnr_deadline = VBN_TIME_NEVER;
 	stop_timers(requester);
-	if (qp->path.is_lossless || requester->rnr_deadline != VBN_TIME_NEVER ||
-	    requester->psn_unacked == requester->psn_next)
+	if (qp->path.is_lossless || requester->psn_unacked == requester->psn_next)
 		return;
 	start_retry_timer(qp, core);
 	start_probe_timer(qp, core);
