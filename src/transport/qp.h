@@ -39,8 +39,8 @@
 
 /* What the link of the connection promises; set by the engine before RTR. */
 struct path {
-	uint32_t payload_max; /* bytes of payload in one packet: the path MTU on udp */
-	bool is_lossless;     /* no retry timer, no probe */
+	uint32_t payload_max;  /* bytes of payload in one packet: the path MTU on udp */
+	bool is_lossless;      /* no retry timer, no probe */
 	struct flow *outbound; /* requests towards the peer; never NULL */
 	struct flow *inbound;  /* READ answers towards us; never NULL */
 };
@@ -57,13 +57,13 @@ struct read_outstanding {
 
 /* Written by rc_requester.c, rc_completer.c, rc_retry.c. */
 struct rc_requester {
-	uint32_t psn_next;     /* PSN of the next packet that was never sent */
-	uint32_t psn_unacked;  /* oldest PSN without acknowledgement or answer */
+	uint32_t psn_next;	   /* PSN of the next packet that was never sent */
+	uint32_t psn_unacked;	   /* oldest PSN without acknowledgement or answer */
 	uint32_t unacked_position; /* its WQE; == started: all that were started are done */
-	uint32_t psn_acked;    /* all before it was acknowledged (answers may be missing) */
-	uint32_t send_position; /* WQE of the next packet to send; == started: a new one */
-	uint32_t send_psn;     /* next packet to send: psn_next, or before it after going back */
-	uint64_t answered;     /* bit i: the answer at psn_unacked + i has been placed */
+	uint32_t psn_acked;	   /* all before it was acknowledged (answers may be missing) */
+	uint32_t send_position;	   /* WQE of the next packet to send; == started: a new one */
+	uint32_t send_psn; /* next packet to send: psn_next, or before it after going back */
+	uint64_t answered; /* bit i: the answer at psn_unacked + i has been placed */
 
 	struct read_outstanding reads[QP_RD_ATOMIC_MAX]; /* oldest first */
 	uint32_t read_count;
@@ -105,6 +105,7 @@ struct response {
 	uint64_t iova;	     /* READ */
 	uint64_t original;   /* ATOMIC, host order */
 	uint32_t msn;	     /* ATOMIC: as first answered */
+	bool is_repeat;	     /* asked for again: does not count against max_dest_rd_atomic */
 };
 
 struct saved_atomic {
@@ -122,10 +123,10 @@ struct rc_responder {
 
 	/* The message whose FIRST came and whose LAST did not. */
 	enum responder_message message;
-	uint64_t received;    /* bytes of it */
-	uint32_t write_rkey;  /* WRITE */
-	uint64_t write_iova;  /* WRITE: of the next byte */
-	uint32_t write_left;  /* WRITE: bytes still to come */
+	uint64_t received;   /* bytes of it */
+	uint32_t write_rkey; /* WRITE */
+	uint64_t write_iova; /* WRITE: of the next byte */
+	uint32_t write_left; /* WRITE: bytes still to come */
 
 	/* Sequence NAK or RNR NAK given for psn_expected; quiet until it comes, or
 	 * until PSNs run backwards, which is a new wave that lost its head. */
@@ -138,7 +139,7 @@ struct rc_responder {
 	uint8_t nak_syndrome;
 	uint32_t nak_psn;
 
-	struct response responses[QP_RD_ATOMIC_MAX]; /* by PSN */
+	struct response responses[2 * QP_RD_ATOMIC_MAX]; /* by PSN; half of them for repeats */
 	uint32_t response_count;
 	struct saved_atomic atomics[QP_RD_ATOMIC_MAX]; /* ring of the last ones */
 	uint32_t atomic_count; /* saved; past the ring's first round it stays in the second */
@@ -146,7 +147,7 @@ struct rc_responder {
 	uint16_t held[HOLD_WINDOW]; /* ring by PSN: buffer of the pool, or HOLD_NONE */
 	uint32_t held_count;
 
-	bool has_heard; /* COMM_EST was raised */
+	bool has_heard;	   /* COMM_EST was raised */
 	bool event_is_due; /* the QP failed; the program is told by the next output */
 	enum ibv_event_type event;
 };

@@ -41,8 +41,7 @@ bool rc_completer_output(struct qp *qp, struct outbox *out);
  * The oldest WQE without outcome has failed with @status; the QP goes to ERROR. The completion
  * comes from rc_completer_output().
  */
-void rc_completer_fail(struct qp *qp, enum ibv_wc_status status,
-		       const struct complaint *complaint);
+void rc_completer_fail(struct qp *qp, enum ibv_wc_status status, const struct complaint *complaint);
 
 /* rc_retry.c */
 /*
@@ -96,6 +95,8 @@ struct response rc_replay_read_response(const struct qp *qp, const struct packet
 struct response rc_replay_atomic_response(const struct saved_atomic *saved);
 /* Queues an answer in PSN order; false when there is no room. */
 bool rc_replay_add(struct rc_responder *responder, const struct response *response);
+/* How many queued answers are repeats, or are not. */
+uint32_t rc_replay_count(const struct rc_responder *responder, bool is_repeat);
 void rc_replay_save_atomic(struct rc_responder *responder, const struct saved_atomic *saved);
 const struct saved_atomic *rc_replay_find_atomic(const struct rc_responder *responder,
 						 uint32_t psn);

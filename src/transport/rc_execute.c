@@ -254,12 +254,15 @@ static enum reason execute_write(struct qp *qp, struct request *request,
 static enum reason check_depth(const struct qp *qp, struct request *request)
 {
 	uint32_t depth = qp->attr.max_dest_rd_atomic;
+	uint32_t count;
 
 	if (depth > QP_RD_ATOMIC_MAX)
 		depth = QP_RD_ATOMIC_MAX;
-	if (qp->responder.response_count < depth)
+	/* A repeat of an answer that is long gone may be queued; the peer does not count it. */
+	count = rc_replay_count(&qp->responder, false);
+	if (count < depth)
 		return REASON_NONE;
-	request->complaint.length = qp->responder.response_count + 1;
+	request->complaint.length = count + 1;
 	request->complaint.limit = depth;
 	return REASON_READ_DEPTH;
 }

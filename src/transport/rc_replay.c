@@ -42,12 +42,21 @@ static uint32_t psn_age(const struct rc_responder *responder, uint32_t psn)
 	return (responder->psn_expected - psn) & PSN_MASK;
 }
 
+uint32_t rc_replay_count(const struct rc_responder *responder, bool is_repeat)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < responder->response_count; i++)
+		count += responder->responses[i].is_repeat == is_repeat;
+	return count;
+}
+
 bool rc_replay_add(struct rc_responder *responder, const struct response *response)
 {
 	uint32_t position = responder->response_count;
 	uint32_t age = psn_age(responder, response->first_psn);
 
-	if (responder->response_count == QP_RD_ATOMIC_MAX)
+	if (rc_replay_count(responder, response->is_repeat) == QP_RD_ATOMIC_MAX)
 		return false;
 	for (; position > 0; position--) {
 		const struct response *before = &responder->responses[position - 1];
@@ -151,6 +160,7 @@ static enum reason repeat_read(struct qp *qp, const struct packet *packet, const
 
 	if (psn_age(responder, packet->psn) < response.psn_count || !may_read(qp, packet, core))
 		return REASON_DROP_REPLAY_LOST;
+	response.is_repeat = true;
 	supersede(qp, response.first_psn, response.psn_count);
 	return rc_replay_add(responder, &response) ? REASON_NONE : REASON_DROP_NO_ROOM;
 }
@@ -174,6 +184,7 @@ static enum reason repeat_atomic(struct rc_responder *responder, uint32_t psn)
 	if (is_queued(responder, psn))
 		return REASON_DROP_DUPLICATE;
 	response = rc_replay_atomic_response(saved);
+	response.is_repeat = true;
 	return rc_replay_add(responder, &response) ? REASON_NONE : REASON_DROP_NO_ROOM;
 }
 

@@ -520,6 +520,25 @@ static void no_more_answers_are_queued_than_there_is_room_for(void **state)
 	fixture_free(f);
 }
 
+/* max_dest_rd_atomic is 4. A stray copy of an old request must not use one of them up. */
+static void repeats_do_not_count_against_the_depth(void **state)
+{
+	struct fixture *f = fixture_at(E);
+
+	(void)state;
+	read_at(f, E, 0, MTU);
+	f->packet_next = f->packet_count;
+	assert_int_equal(read_only_at(f, E, 0, MTU), REASON_NONE);
+	for (uint32_t i = 1; i <= 4; i++)
+		assert_int_equal(read_only_at(f, E + i, i * MTU, MTU), REASON_NONE);
+	fixture_run(f);
+	for (uint32_t i = 0; i <= 4; i++)
+		expect_answer(f, E + i, i * MTU, MTU, 5);
+	fixture_expect_nothing(f);
+	assert_int_equal(f->qp->state, IBV_QPS_RTS);
+	fixture_free(f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -532,6 +551,7 @@ int main(void)
 		cmocka_unit_test(a_region_that_goes_away_ends_the_answer),
 		cmocka_unit_test(an_answer_that_fails_in_error_is_told_to_the_peer_alone),
 		cmocka_unit_test(a_read_of_two_gigabytes_keeps_its_place),
+		cmocka_unit_test(repeats_do_not_count_against_the_depth),
 		cmocka_unit_test(atomics_are_executed_once),
 		cmocka_unit_test(an_atomic_that_is_queued_is_not_queued_again),
 		cmocka_unit_test(results_are_saved_for_the_last_ones),
