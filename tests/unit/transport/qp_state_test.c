@@ -233,6 +233,11 @@ static void query_shows_psns_as_they_stand(void **state)
 	qp_query(w->qp, &attr);
 	assert_int_equal(attr.sq_psn, 0x000500);
 	assert_int_equal(attr.rq_psn, 0x000200);
+	/* Where nothing runs any more: as they were set, without what is above 24 bits. */
+	move(w, IBV_QPS_ERR);
+	qp_query(w->qp, &attr);
+	assert_int_equal(attr.sq_psn, 0x000456);
+	assert_int_equal(attr.rq_psn, 0x000123);
 }
 
 static void attributes_outside_the_mask_stay(void **state)
