@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where our libibverbs.so.1 lies: in lib/ beside the command in a build folder,
+ * in verbena/ under the system's library folder once installed. Both are found
+ * from where the command itself is, so that a moved tree still works.
+ */
+#ifndef VBN_TOOLS_LIBRARY_PATH_H
+#define VBN_TOOLS_LIBRARY_PATH_H
+
+#include <stdbool.h>
+
+#define LIBRARY_NAME "libibverbs.so.1"
+
+/* False: it is nowhere; @directory then holds the place where it was looked for first. */
+bool library_directory(char directory[static 4096]);
+
+#endif
