@@ -44,9 +44,13 @@ def host(prefix, address):
 
 @contextlib.contextmanager
 def virtual_hosts(verbena):
-    def at(address):
+    """Two addresses that another run beside this one does not use; LIDs want 127.0/16."""
+    block = 1 + os.getpid() % 180
+
+    def at(number):
+        address = f"127.0.{block}.{number}"
         return host([verbena, "run", "--link", "udp", "--address", address, "--"], address)
-    yield at("127.0.0.2"), at("127.0.0.3")
+    yield at(2), at(3)
 
 
 def ip(*arguments):

@@ -5,6 +5,7 @@ The server counts as ready when it listens on its TCP port, seen in the network
 namespace of its own process. Nothing here waits for a fixed time: each wait ends
 with the event itself, with the end of the process, or at a deadline.
 """
+import ctypes
 import os
 import select
 import signal
@@ -15,6 +16,13 @@ import time
 from typing import NamedTuple
 
 POLL_SECONDS = 0.01
+PR_SET_PDEATHSIG = 1
+LIBC = ctypes.CDLL(None)
+
+
+def die_with_parent():
+    """A runner that is killed outright leaves no program behind that holds an address."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Program:
@@ -25,7 +33,8 @@ class Program:
         self.log = tempfile.TemporaryFile()
         self.child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=self.log, stderr=subprocess.STDOUT,
-            start_new_session=True, env={**os.environ, **(environment or {})})
+            start_new_session=True, preexec_fn=die_with_parent,
+            env={**os.environ, **(environment or {})})
         self.pidfd = os.pidfd_open(self.child.pid)
 
     def wait(self, seconds):

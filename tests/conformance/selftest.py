@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Tests of the runner itself, with plain programs: it must see each way of failing."""
 import itertools
+import os
+import select
+import subprocess
 import sys
 import unittest
 
@@ -68,6 +71,29 @@ class RunPair(unittest.TestCase):
         outcome = self.run_pair(python(SERVER, port, 0), python(CLIENT, port), port,
                                 judge=lambda server, client: "bad" if "sent" in client else None)
         self.assertEqual(outcome.problem, "bad")
+
+
+class KilledRunner(unittest.TestCase):
+    RUNNER = """
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
+import pair
+program = pair.Program([sys.executable, "-c", "import signal; signal.pause()"])
+print(program.child.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+    def test_leaves_no_program_behind(self):
+        folder = os.path.dirname(os.path.abspath(__file__))
+        out = subprocess.run(python(self.RUNNER, folder), capture_output=True, check=False)
+        try:
+            pidfd = os.pidfd_open(int(out.stdout))
+        except ProcessLookupError:
+            return
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        self.assertTrue(poll.poll(5000))
+        os.close(pidfd)
 
 
 class Pairwise(unittest.TestCase):
