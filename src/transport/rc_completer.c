@@ -16,7 +16,8 @@
  * Everything acknowledges everything before it: ACK n what lies up to n, an answer or a NAK
  * what lies before its own PSN. An ACK or NAK that passes a missing answer proves that the answer
  * was lost, for a responder answers in order; an answer does so only when it is three or
- * more ahead of the missing one, since neighbours may overtake each other on their way. Then
+ * more ahead of the missing one, since neighbours may overtake each other on their way; after
+ * a probe, which comes long after the first wave, being ahead is enough. Then
  * the requester goes back, once until there is progress: what is still under way from
  * the first wave would prove the same loss again and again.
  *
@@ -236,7 +237,7 @@ static enum reason receive_nak(struct qp *qp, uint32_t psn, uint8_t syndrome,
 	struct rc_requester *requester = &qp->requester;
 	bool is_rnr = syndrome_kind(syndrome) == SYNDROME_RNR;
 	bool is_sequence = !is_rnr && syndrome == SYNDROME_NAK_SEQUENCE;
-	struct refusal refusal;
+	struct refusal refusal = {0};
 
 	if (!is_rnr && !is_sequence && !find_refusal(syndrome, &refusal))
 		return REASON_DROP_STALE_ACK;
@@ -309,6 +310,12 @@ static enum reason scatter_answer(const struct qp *qp, const struct send_wqe *wq
 			   packet->payload_bytes, complaint);
 }
 
+/* After a probe the answers of its wave are no neighbours that overtake each other any more. */
+static int32_t answers_ahead_of_loss(const struct rc_requester *requester)
+{
+	return requester->probe_count ? 1 : ANSWERS_AHEAD_OF_LOSS;
+}
+
 /* An answer inside the window that was not placed before. */
 static void place_answer(struct qp *qp, uint32_t position, const struct packet *packet,
 			 const struct core *core)
@@ -345,7 +352,7 @@ static enum reason receive_valid_answer(struct qp *qp, uint32_t position,
 		reason = REASON_DROP_DUPLICATE;
 	else if (!send_wqe_at(&qp->send_queue, position)->has_failed)
 		place_answer(qp, position, packet, core);
-	if (psn_distance(packet->psn, requester->psn_unacked) >= ANSWERS_AHEAD_OF_LOSS)
+	if (psn_distance(packet->psn, requester->psn_unacked) >= answers_ahead_of_loss(requester))
 		loss_inferred(qp);
 	return reason;
 }

@@ -366,6 +366,25 @@ static void ack_behind_a_missing_answer_shows_its_loss(void **state)
 	fixture_free(f);
 }
 
+/* The answers that were on their way when the NAK came prove nothing new. */
+static void nak_behind_missing_answers_goes_back_once(void **state)
+{
+	struct fixture *f = fixture_new(&fixture_usual);
+
+	(void)state;
+	fixture_post(f, IBV_WR_RDMA_READ, 0, 5 * 1024, 0);
+	fixture_post(f, IBV_WR_SEND, 0, 8, 0);
+	fixture_run(f);
+	f->packet_next = f->packet_count;
+	fixture_nak(f, 3, SYNDROME_NAK_SEQUENCE);
+	fixture_expect(f, OPCODE_READ_REQUEST, 0xfffffe);
+	fixture_expect(f, OPCODE_SEND_ONLY, 3);
+	fixture_read_response(f, OPCODE_READ_RESPONSE_MIDDLE, 1, 1, 1024);
+	fixture_read_response(f, OPCODE_READ_RESPONSE_LAST, 2, 1, 1024);
+	fixture_expect_nothing(f);
+	fixture_free(f);
+}
+
 static void ack_of_a_read_does_not_complete_it(void **state)
 {
 	struct fixture *f = fixture_new(&fixture_usual);
@@ -688,6 +707,7 @@ int main(void)
 		cmocka_unit_test(full_window_moves_at_once),
 		cmocka_unit_test(answer_is_placed_once),
 		cmocka_unit_test(ack_behind_a_missing_answer_shows_its_loss),
+		cmocka_unit_test(nak_behind_missing_answers_goes_back_once),
 		cmocka_unit_test(ack_of_a_read_does_not_complete_it),
 		cmocka_unit_test(lost_atomic_answer_is_asked_for_again),
 		cmocka_unit_test(late_ack_moves_the_cursor_forward),

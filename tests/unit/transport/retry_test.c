@@ -389,6 +389,22 @@ static void probe_of_a_read_asks_for_what_is_missing(void **state)
 	fixture_free(f);
 }
 
+/* The last request may have answers although the one before it has none. */
+static void probe_of_a_later_read_skips_its_answers(void **state)
+{
+	struct fixture *f = fixture_new(&fixture_usual);
+
+	(void)state;
+	post_and_send(f, IBV_WR_RDMA_READ, 8, 1);
+	post_and_send(f, IBV_WR_RDMA_READ, 3 * 1024, 1);
+	fixture_read_response(f, OPCODE_READ_RESPONSE_FIRST, 0xffffff, 1, 1024);
+	fixture_advance(f, 2 * MS);
+	assert_int_equal(fixture_expect(f, OPCODE_READ_REQUEST, 0)->out.packet.reth.length,
+			 2 * 1024);
+	fixture_expect_nothing(f);
+	fixture_free(f);
+}
+
 static void probe_of_an_atomic_is_the_same_request(void **state)
 {
 	struct fixture *f = fixture_new(&fixture_usual);
@@ -421,6 +437,28 @@ static void probe_makes_an_inferred_loss_news_again(void **state)
 	fixture_expect(f, OPCODE_SEND_ONLY, 0xffffff);
 	fixture_ack(f, 0xffffff);
 	fixture_expect(f, OPCODE_READ_REQUEST, 0xfffffe);
+	fixture_expect_nothing(f);
+	fixture_free(f);
+}
+
+/* The answer of the first READ is lost; that of the second is too close to show it at first. */
+static void answer_to_a_probe_shows_the_loss_before_it(void **state)
+{
+	struct fixture *f = fixture_new(&fixture_usual);
+
+	(void)state;
+	post_and_send(f, IBV_WR_RDMA_READ, 8, 2);
+	fixture_read_response(f, OPCODE_READ_RESPONSE_ONLY, 0xffffff, 1, 8);
+	fixture_expect_nothing(f);
+	fixture_advance(f, 2 * MS);
+	fixture_expect(f, OPCODE_READ_REQUEST, 0xffffff);
+	fixture_expect_nothing(f);
+	fixture_read_response(f, OPCODE_READ_RESPONSE_ONLY, 0xffffff, 1, 8);
+	fixture_expect(f, OPCODE_READ_REQUEST, 0xfffffe);
+	fixture_expect_nothing(f);
+	fixture_read_response(f, OPCODE_READ_RESPONSE_ONLY, 0xfffffe, 1, 8);
+	fixture_expect_completion(f, 1, IBV_WC_SUCCESS);
+	fixture_expect_completion(f, 2, IBV_WC_SUCCESS);
 	fixture_expect_nothing(f);
 	fixture_free(f);
 }
@@ -514,8 +552,10 @@ int main(void)
 		cmocka_unit_test(probe_is_the_last_packet_again),
 		cmocka_unit_test(probes_come_at_doubling_distances),
 		cmocka_unit_test(probe_of_a_read_asks_for_what_is_missing),
+		cmocka_unit_test(probe_of_a_later_read_skips_its_answers),
 		cmocka_unit_test(probe_of_an_atomic_is_the_same_request),
 		cmocka_unit_test(probe_makes_an_inferred_loss_news_again),
+		cmocka_unit_test(answer_to_a_probe_shows_the_loss_before_it),
 		cmocka_unit_test(draining_probes_as_well),
 		cmocka_unit_test(probe_waits_for_a_few_round_trips),
 		cmocka_unit_test(repeated_packets_are_not_timed),
