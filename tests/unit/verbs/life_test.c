@@ -8,7 +8,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -180,6 +182,78 @@ static void destroy_qp_waits_for_acknowledgement(void **state)
 	pair_destroy(pair);
 }
 
+/* Reports through its exit status, since cmocka's jumps belong to the parent. */
+static int destroy_inherited(struct pair *pair)
+{
+	struct ibv_send_wr send = {.opcode = IBV_WR_SEND}, *bad = NULL;
+	struct ibv_wc wc;
+
+	if (ibv_post_send(pair->qp[0], &send, &bad) != EIO || bad != &send)
+		return 1;
+	if (ibv_poll_cq(pair->cq[0], 1, &wc) >= 0 || ibv_req_notify_cq(pair->cq[0], 0) != EIO)
+		return 2;
+	for (int side = 0; side < 2; side++) {
+		if (ibv_destroy_qp(pair->qp[side]) != 0 || ibv_destroy_cq(pair->cq[side]) != 0)
+			return 3;
+		if (ibv_dereg_mr(pair->mr[side]) != 0)
+			return 4;
+	}
+	if (ibv_dealloc_pd(pair->pd) != 0 || ibv_destroy_comp_channel(pair->channel) != 0)
+		return 5;
+	return ibv_close_device(pair->context) == 0 ? 0 : 6;
+}
+
+static void a_forked_child_can_only_destroy(void **state)
+{
+	struct pair *pair = pair_create(false);
+	int status;
+	pid_t pid;
+
+	(void)state;
+	/* An event that the parent has not acknowledged is none of the child's concern. */
+	send_with_event(pair);
+	pid = fork();
+	if (pid == 0)
+		_exit(destroy_inherited(pair));
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	send_with_event(pair);
+	pair_destroy(pair);
+}
+
+/* Returns @state on failure. */
+static void *open_and_close(void *state)
+{
+	for (int i = 0; i < 20; i++) {
+		struct ibv_device **list = ibv_get_device_list(NULL);
+		struct ibv_context *context = list ? ibv_open_device(list[0]) : NULL;
+		struct ibv_pd *pd = context ? ibv_alloc_pd(context) : NULL;
+
+		if (!pd)
+			return state;
+		ibv_free_device_list(list);
+		ibv_close_device(context);
+		ibv_dealloc_pd(pd);
+	}
+	return NULL;
+}
+
+/* Between them the engine comes and goes. */
+static void threads_open_and_close(void **state)
+{
+	pthread_t threads[4];
+	void *failed;
+
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, open_and_close, state), 0);
+	for (int i = 0; i < 4; i++) {
+		assert_int_equal(pthread_join(threads[i], &failed), 0);
+		assert_null(failed);
+	}
+}
+
 /* Nobody has seen it, so nobody needs to acknowledge it. */
 static void unread_events_vanish_with_their_object(void **state)
 {
@@ -197,6 +271,8 @@ int main(void)
 		cmocka_unit_test(objects_outlive_their_context),
 		cmocka_unit_test(destroy_cq_waits_for_acknowledgement),
 		cmocka_unit_test(destroy_qp_waits_for_acknowledgement),
+		cmocka_unit_test(a_forked_child_can_only_destroy),
+		cmocka_unit_test(threads_open_and_close),
 		cmocka_unit_test(unread_events_vanish_with_their_object),
 	};
 
