@@ -66,7 +66,7 @@ def perftest(program):
     # Without -x these programs look for the best GID themselves.
     parameters = {"gid": [Choice("no -x"), *gid_choices()]}
     if "-a" in options:
-        parameters["sizes"] = [Choice("one size", ("-n", "200")), Choice("-a", ("-a", "-n", "20"))]
+        parameters["sizes"] = [Choice("one size", ("-n", "200")), Choice("-a", ("-a", "-n", "5"))]
     else:
         parameters["sizes"] = [Choice("one size", ("-n", "200"))]
     if "-q" in options:
