@@ -5,7 +5,7 @@
  *   1. open a device              ibv_open_device
  *   2. protection domain          ibv_alloc_pd
  *   3. register memory            ibv_reg_mr
- *   4. completion queue           ibv_create_cq
+ *   4. completion queues          ibv_create_cq
  *   5. queue pair                 ibv_create_qp
  *   6. tell each other how to be reached, over an ordinary TCP connection
  *   7. INIT, RTR, RTS             ibv_modify_qp
@@ -51,7 +51,7 @@ struct resources {
 	struct ibv_pd *pd;
 	struct shared_memory *memory;
 	struct ibv_mr *mr;
-	struct ibv_cq *cq;
+	struct ibv_cq *send_cq, *receive_cq;
 	struct ibv_qp *qp;
 };
 
@@ -102,13 +102,18 @@ static void create_resources(struct resources *r)
 	if (!r->pd)
 		die_errno("ibv_alloc_pd");
 	register_memory(r);
-	/* Room for all requests that can be under way at once; too small overflows. */
-	r->cq = ibv_create_cq(r->context, 32, NULL, NULL, 0);
-	if (!r->cq)
+	/*
+	 * Room for all requests that can be under way at once; too small overflows. One
+	 * for what we ask and one for what arrives: in a common one they come in any order,
+	 * an answer of the peer even before the completion of the SEND that it answers.
+	 */
+	r->send_cq = ibv_create_cq(r->context, 16, NULL, NULL, 0);
+	r->receive_cq = ibv_create_cq(r->context, 16, NULL, NULL, 0);
+	if (!r->send_cq || !r->receive_cq)
 		die_errno("ibv_create_cq");
 	struct ibv_qp_init_attr attr = {
-		.send_cq = r->cq,
-		.recv_cq = r->cq,
+		.send_cq = r->send_cq,
+		.recv_cq = r->receive_cq,
 		.cap = {.max_send_wr = 16, .max_recv_wr = 16, .max_send_sge = 1, .max_recv_sge = 1},
 		.qp_type = IBV_QPT_RC, /* reliable connection: nothing lost, nothing twice */
 	};
@@ -121,7 +126,8 @@ static void create_resources(struct resources *r)
 static void destroy_resources(struct resources *r)
 {
 	check("ibv_destroy_qp", ibv_destroy_qp(r->qp));
-	check("ibv_destroy_cq", ibv_destroy_cq(r->cq));
+	check("ibv_destroy_cq", ibv_destroy_cq(r->receive_cq));
+	check("ibv_destroy_cq", ibv_destroy_cq(r->send_cq));
 	/* The memory must outlive its registration: deregister first, then free. */
 	check("ibv_dereg_mr", ibv_dereg_mr(r->mr));
 	free(r->memory);
@@ -139,13 +145,13 @@ static struct ibv_sge piece(const struct resources *r, void *start, uint32_t len
  * A request has been posted, no more than that. Only its completion says that it was
  * carried out, and that its buffer may be used again.
  */
-static void wait_for_completion(struct resources *r, enum ibv_wc_opcode opcode)
+static void wait_for_completion(struct ibv_cq *cq, enum ibv_wc_opcode opcode)
 {
 	struct ibv_wc completion;
 	int count;
 
 	do {
-		count = ibv_poll_cq(r->cq, 1, &completion);
+		count = ibv_poll_cq(cq, 1, &completion);
 	} while (count == 0);
 	if (count < 0)
 		die("ibv_poll_cq failed");
@@ -187,12 +193,12 @@ static void send_message(struct resources *r, const char *text)
 
 	snprintf(r->memory->outgoing, MESSAGE_BYTES, "%s", text);
 	check("ibv_post_send (SEND)", ibv_post_send(r->qp, &request, &bad));
-	wait_for_completion(r, IBV_WC_SEND);
+	wait_for_completion(r->send_cq, IBV_WC_SEND);
 }
 
 static void expect_message(struct resources *r, const char *text)
 {
-	wait_for_completion(r, IBV_WC_RECV);
+	wait_for_completion(r->receive_cq, IBV_WC_RECV);
 	if (strcmp(r->memory->incoming, text) != 0)
 		die("the message that came is not the one that was sent");
 	printf("received \"%s\"\n", r->memory->incoming);
@@ -215,7 +221,7 @@ static void write_to_peer(struct resources *r, const struct endpoint *peer, cons
 
 	snprintf(r->memory->outgoing, MESSAGE_BYTES, "%s", text);
 	check("ibv_post_send (WRITE)", ibv_post_send(r->qp, &request, &bad));
-	wait_for_completion(r, IBV_WC_RDMA_WRITE);
+	wait_for_completion(r->send_cq, IBV_WC_RDMA_WRITE);
 }
 
 static void read_from_peer(struct resources *r, const struct endpoint *peer, const char *text)
@@ -232,7 +238,7 @@ static void read_from_peer(struct resources *r, const struct endpoint *peer, con
 	struct ibv_send_wr *bad;
 
 	check("ibv_post_send (READ)", ibv_post_send(r->qp, &request, &bad));
-	wait_for_completion(r, IBV_WC_RDMA_READ);
+	wait_for_completion(r->send_cq, IBV_WC_RDMA_READ);
 	if (strcmp(r->memory->incoming, text) != 0)
 		die("what was read is not what the peer had put there");
 	printf("read \"%s\"\n", r->memory->incoming);
@@ -260,8 +266,8 @@ static uint64_t atomic_on_peer(struct resources *r, const struct endpoint *peer,
 	uint64_t before;
 
 	check("ibv_post_send (atomic)", ibv_post_send(r->qp, &request, &bad));
-	wait_for_completion(r, opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? IBV_WC_FETCH_ADD
-								     : IBV_WC_COMP_SWAP);
+	wait_for_completion(r->send_cq, opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? IBV_WC_FETCH_ADD
+									      : IBV_WC_COMP_SWAP);
 	memcpy(&before, r->memory->incoming, sizeof(before));
 	printf("%s: it was %llu\n",
 	       opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? "fetch and add" : "compare and swap",
