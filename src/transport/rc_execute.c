@@ -194,7 +194,7 @@ static enum reason execute_send(struct qp *qp, struct request *request, const st
 	return REASON_NONE;
 }
 
-/* Rights of the QP count for any length; a key is looked at only where bytes are. */
+/* Rights of the QP count for any length; remote_check() looks at no key where no bytes are. */
 static enum reason check_reth(const struct qp *qp, struct request *request,
 			      const struct access *access)
 {
@@ -208,8 +208,6 @@ static enum reason check_reth(const struct qp *qp, struct request *request,
 	request->complaint.limit = 0;
 	if (!(qp->access & rights))
 		return is_write ? REASON_QP_NO_REMOTE_WRITE : REASON_QP_NO_REMOTE_READ;
-	if (packet->reth.length == 0)
-		return REASON_NONE;
 	return remote_check(access, packet->reth.rkey, packet->reth.address, packet->reth.length,
 			    rights, &request->complaint);
 }

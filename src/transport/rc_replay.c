@@ -120,10 +120,12 @@ const struct saved_atomic *rc_replay_find_atomic(const struct rc_responder *resp
 
 /* --- repeated requests --- */
 
-/* Makes place for an answer that begins at @first: see the theory of operation. */
-static void supersede(struct qp *qp, uint32_t first, uint32_t count)
+/*
+ * Makes place for an answer of @count packets from @first on. Of the one that is cut only
+ * full packets remain, so its length needs no care.
+ */
+static void supersede(struct rc_responder *responder, uint32_t first, uint32_t count)
 {
-	struct rc_responder *responder = &qp->responder;
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < responder->response_count; i++) {
@@ -133,7 +135,6 @@ static void supersede(struct qp *qp, uint32_t first, uint32_t count)
 			continue;
 		if (psn_is_within(first, response.first_psn, response.psn_count)) {
 			response.psn_count = (first - response.first_psn) & PSN_MASK;
-			response.length = response.psn_count * qp->path.payload_max;
 			if (response.sent_count >= response.psn_count)
 				continue;
 		}
@@ -148,8 +149,7 @@ static bool may_read(const struct qp *qp, const struct packet *packet, const str
 
 	if (!(qp->access & IBV_ACCESS_REMOTE_READ) || packet->reth.length > MESSAGE_BYTES_MAX)
 		return false;
-	return packet->reth.length == 0 ||
-	       remote_check(&access, packet->reth.rkey, packet->reth.address, packet->reth.length,
+	return remote_check(&access, packet->reth.rkey, packet->reth.address, packet->reth.length,
 			    IBV_ACCESS_REMOTE_READ, NULL) == REASON_NONE;
 }
 
@@ -161,7 +161,7 @@ static enum reason repeat_read(struct qp *qp, const struct packet *packet, const
 	if (psn_age(responder, packet->psn) < response.psn_count || !may_read(qp, packet, core))
 		return REASON_DROP_REPLAY_LOST;
 	response.is_repeat = true;
-	supersede(qp, response.first_psn, response.psn_count);
+	supersede(responder, response.first_psn, response.psn_count);
 	return rc_replay_add(responder, &response) ? REASON_NONE : REASON_DROP_NO_ROOM;
 }
 

@@ -145,8 +145,6 @@ static enum reason execute(struct qp *qp, const struct packet *packet, const str
 			responder->ack_is_due = true;
 	} else if (is_alive(qp)) {
 		responder->nak_is_given = true;
-	} else {
-		held_drop(responder, core->holds, HOLD_WINDOW);
 	}
 	return reason;
 }
@@ -166,10 +164,6 @@ bool rc_responder_run_held(struct qp *qp, const struct core *core, struct outbox
 		execute(qp, &core->holds->buffers[index].packet, core, out);
 		hold_release(core->holds, index);
 	}
-	/* Refused for now: the packets of its wave that came before it are no new wave. */
-	if (responder->nak_is_given &&
-	    psn_is_before(responder->gap_last_psn, responder->psn_expected))
-		responder->gap_last_psn = responder->psn_expected;
 	return false;
 }
 

@@ -235,8 +235,8 @@ static void a_region_that_goes_away_ends_the_answer(void **state)
 	struct fixture *f = fixture_at(E);
 
 	(void)state;
-	assert_int_equal(read_only_at(f, E, 0, 3 * MTU), REASON_NONE);
-	assert_int_equal(read_only_at(f, E + 3, 0, 3 * MTU), REASON_NONE);
+	assert_int_equal(read_only_at(f, E, 0, 40 * MTU), REASON_NONE);
+	assert_int_equal(read_only_at(f, E + 40, 0, 3 * MTU), REASON_NONE);
 	remove_region(f);
 	fixture_run(f);
 	fixture_expect_ack(f, E, SYNDROME_NAK_REMOTE_ACCESS, 2);
@@ -372,7 +372,7 @@ static void an_atomic_that_is_queued_is_not_queued_again(void **state)
 
 static void results_are_saved_for_the_last_ones(void **state)
 {
-	const uint32_t count = 3 * QP_RD_ATOMIC_MAX + 5;
+	const uint32_t count = 2 * QP_RD_ATOMIC_MAX + 5;
 	struct fixture *f = fixture_at(PSN_MASK - 20);
 	struct packet add;
 
@@ -446,6 +446,23 @@ static void a_repeat_restarts_a_queued_answer(void **state)
 	fixture_run(f);
 	expect_answer(f, E, 0, 4 * MTU, 2);
 	expect_answer(f, E + 4, 4 * MTU, 2 * MTU, 2);
+	fixture_expect_nothing(f);
+	fixture_free(f);
+}
+
+static void a_repeat_takes_the_place_of_all_it_covers(void **state)
+{
+	struct fixture *f = fixture_at(E);
+
+	(void)state;
+	assert_int_equal(read_only_at(f, E, 0, 4 * MTU), REASON_NONE);
+	assert_int_equal(read_only_at(f, E + 4, 4 * MTU, 2 * MTU), REASON_NONE);
+	assert_int_equal(read_only_at(f, E + 6, 6 * MTU, MTU), REASON_NONE);
+	assert_int_equal(read_only_at(f, E + 1, MTU, 5 * MTU), REASON_NONE);
+	fixture_run(f);
+	expect_answer(f, E, 0, MTU, 3);
+	expect_answer(f, E + 1, MTU, 5 * MTU, 3);
+	expect_answer(f, E + 6, 6 * MTU, MTU, 3);
 	fixture_expect_nothing(f);
 	fixture_free(f);
 }
@@ -557,6 +574,7 @@ int main(void)
 		cmocka_unit_test(results_are_saved_for_the_last_ones),
 		cmocka_unit_test(reads_are_answered_again),
 		cmocka_unit_test(a_repeat_restarts_a_queued_answer),
+		cmocka_unit_test(a_repeat_takes_the_place_of_all_it_covers),
 		cmocka_unit_test(a_repeat_cuts_the_answer_it_begins_in),
 		cmocka_unit_test(a_repeat_that_fails_its_checks_is_dropped),
 		cmocka_unit_test(no_more_answers_are_queued_than_there_is_room_for),

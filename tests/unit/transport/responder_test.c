@@ -163,6 +163,16 @@ static void check_gap(uint32_t first_psn)
 	}
 	fixture_expect_ack(f, first_psn + 5, SYNDROME_ACK_UNLIMITED, 6);
 	fixture_expect_nothing(f);
+	/* The next gap is a new one. */
+	assert_int_equal(send_step(f, &send, first_psn + 8), REASON_NONE);
+	fixture_expect_ack(f, first_psn + 6, SYNDROME_NAK_SEQUENCE, 6);
+	assert_int_equal(send_step(f, &send, first_psn + 6), REASON_NONE);
+	assert_int_equal(send_step(f, &send, first_psn + 7), REASON_NONE);
+	for (uint32_t i = 6; i < 9; i++)
+		fixture_expect_completion(f, i + 1, IBV_WC_SUCCESS);
+	fixture_expect_ack(f, first_psn + 6, SYNDROME_ACK_UNLIMITED, 7);
+	fixture_expect_ack(f, first_psn + 8, SYNDROME_ACK_UNLIMITED, 9);
+	fixture_expect_nothing(f);
 	assert_int_equal(held_buffers(f), 0);
 	fixture_free(f);
 }
@@ -208,10 +218,45 @@ static void a_nak_is_withdrawn_when_the_head_comes_in_time(void **state)
 	assert_int_equal(send_step_only(f, &send, E + 1), REASON_NONE);
 	assert_true(f->qp->responder.nak_is_due);
 	assert_int_equal(send_step_only(f, &send, E), REASON_NONE);
+	/* Both are executed at once, before the next packet of the batch. */
+	assert_int_equal(f->qp->responder.psn_expected, E + 2);
+	assert_int_equal(held_buffers(f), 0);
 	fixture_run(f);
 	fixture_expect_completion(f, 1, IBV_WC_SUCCESS);
 	fixture_expect_completion(f, 2, IBV_WC_SUCCESS);
 	fixture_expect_nothing(f);
+	fixture_free(f);
+}
+
+/* An RNR NAK that did not leave yet is not exchanged for one without a time to wait. */
+static void a_nak_that_waits_keeps_its_place(void **state)
+{
+	const struct step send = SEND(ONLY, 8, 0);
+	struct fixture *f = fixture_new(&fixture_usual);
+
+	(void)state;
+	assert_int_equal(send_step_only(f, &send, E), REASON_RECV_QUEUE_EMPTY);
+	assert_int_equal(send_step_only(f, &send, E + 2), REASON_NONE);
+	assert_int_equal(send_step_only(f, &send, E + 1), REASON_NONE);
+	fixture_run(f);
+	fixture_expect_ack(f, E, SYNDROME_RNR_BASE | 12, 0);
+	fixture_expect_nothing(f);
+	fixture_free(f);
+}
+
+/* A READ takes the PSNs of its answer: nothing that was held there can be a request. */
+static void a_read_drops_what_was_held_among_its_answers(void **state)
+{
+	const struct step write = WRITE(ONLY, 8, 0, 8), read = READ(WRITE_IOVA, 4 * MTU);
+	struct fixture *f = fixture_new(&fixture_usual);
+
+	(void)state;
+	assert_int_equal(send_step_only(f, &write, E + 2), REASON_NONE);
+	assert_int_equal(send_step_only(f, &write, E + 4), REASON_NONE);
+	assert_int_equal(send_step_only(f, &read, E), REASON_NONE);
+	assert_int_equal(f->qp->responder.psn_expected, E + 5);
+	assert_int_equal(f->qp->responder.msn, 2);
+	assert_int_equal(held_buffers(f), 0);
 	fixture_free(f);
 }
 
@@ -438,6 +483,8 @@ int main(void)
 		cmocka_unit_test(packets_behind_a_gap_are_held),
 		cmocka_unit_test(a_second_wave_without_its_head_gets_a_second_nak),
 		cmocka_unit_test(a_nak_is_withdrawn_when_the_head_comes_in_time),
+		cmocka_unit_test(a_nak_that_waits_keeps_its_place),
+		cmocka_unit_test(a_read_drops_what_was_held_among_its_answers),
 		cmocka_unit_test(holding_ends_at_the_window_and_with_the_pool),
 		cmocka_unit_test(an_error_gives_held_packets_back),
 		cmocka_unit_test(a_full_outbox_makes_packets_wait),
