@@ -319,12 +319,13 @@ static struct fixture *refusal_fixture(const struct refusal *refusal)
 	return f;
 }
 
-static void check_refusal(const struct refusal *refusal)
+static void check_refusal(const struct refusal *refusal, const struct copier *copier)
 {
 	static uint8_t before[FIXTURE_BYTES];
 	struct fixture *f = refusal_fixture(refusal);
 	uint32_t last = refusal->step_count - 1;
 
+	f->core.copier = copier;
 	for (uint32_t i = 0; i < last; i++)
 		assert_int_equal(send_step(f, &refusal->steps[i], E + i), REASON_NONE);
 	fixture_expect_nothing(f);
@@ -346,7 +347,7 @@ static void refusals_end_the_connection(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
 		print_message("  %s\n", refusals[i].name);
-		check_refusal(&refusals[i]);
+		check_refusal(&refusals[i], &copier_direct);
 	}
 }
 
@@ -385,6 +386,74 @@ static void a_region_that_goes_away_ends_a_write_in_the_middle(void **state)
 	fixture_expect_completion(f, 1, IBV_WC_LOC_ACCESS_ERR);
 	fixture_expect_nothing(f);
 	expect_bytes(f, WRITE_OFFSET, MTU);
+	fixture_free(f);
+}
+
+/* --- memory that is registered but gone --- */
+
+static size_t fault_copy(void *to, const void *from, size_t length)
+{
+	(void)to;
+	(void)from;
+	(void)length;
+	return 0;
+}
+
+static bool fault_fetch_add(uint64_t *target, uint64_t add, uint64_t *original)
+{
+	(void)target;
+	(void)add;
+	(void)original;
+	return false;
+}
+
+static bool fault_compare_swap(uint64_t *target, uint64_t compare, uint64_t swap,
+			       uint64_t *original)
+{
+	(void)target;
+	(void)compare;
+	(void)swap;
+	(void)original;
+	return false;
+}
+
+static const struct copier copier_fault = {fault_copy, fault_fetch_add, fault_compare_swap};
+
+/* clang-format off */
+static const struct refusal faults[] = {
+	{"send", {SEND(ONLY, 64, 0)}, 1, REASON_MEMORY_FAULT, OPERATION,
+	 .status = IBV_WC_LOC_PROT_ERR, .recv_bytes = 64},
+	{"write", {WRITE(ONLY, 64, 0, 64)}, 1, REASON_MEMORY_FAULT, OPERATION,
+	 .event = IBV_EVENT_QP_FATAL, .recv_bytes = 64},
+	{"write with immediate", {WRITE(ONLY_IMM, 64, 0, 64)}, 1, REASON_MEMORY_FAULT, OPERATION,
+	 .status = IBV_WC_LOC_QP_OP_ERR, .recv_bytes = 64},
+	{"fetch and add", {ATOMIC_AT(WRITE_IOVA)}, 1, REASON_MEMORY_FAULT, OPERATION,
+	 .event = IBV_EVENT_QP_FATAL},
+	{"compare and swap", {{.operation = OPCODE_COMPARE_SWAP, .iova = WRITE_IOVA}}, 1,
+	 REASON_MEMORY_FAULT, OPERATION, .event = IBV_EVENT_QP_FATAL},
+};
+/* clang-format on */
+
+static void a_fault_is_the_responders_own_failure(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++) {
+		print_message("  %s\n", faults[i].name);
+		check_refusal(&faults[i], &copier_fault);
+	}
+}
+
+static void a_fault_under_a_read_is_told_where_it_happened(void **state)
+{
+	const struct step read = READ(WRITE_IOVA, 4 * MTU);
+	struct fixture *f = fixture_new(&fixture_usual);
+
+	(void)state;
+	f->core.copier = &copier_fault;
+	assert_int_equal(send_step(f, &read, E), REASON_NONE);
+	fixture_expect_ack(f, E, SYNDROME_NAK_REMOTE_OPERATION, 1);
+	fixture_expect_event(f, IBV_EVENT_QP_FATAL);
+	fixture_expect_nothing(f);
 	fixture_free(f);
 }
 
@@ -443,6 +512,8 @@ int main(void)
 		cmocka_unit_test(refusals_end_the_connection),
 		cmocka_unit_test(a_send_past_two_gigabytes_is_too_long),
 		cmocka_unit_test(a_region_that_goes_away_ends_a_write_in_the_middle),
+		cmocka_unit_test(a_fault_is_the_responders_own_failure),
+		cmocka_unit_test(a_fault_under_a_read_is_told_where_it_happened),
 		cmocka_unit_test(a_failed_qp_flushes_a_taken_receive_once),
 		cmocka_unit_test(reads_past_the_depth_are_refused),
 		cmocka_unit_test(each_reason_has_its_syndrome),
