@@ -9,6 +9,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+/* Everybody who asks for the holder stays in the backlog, since the holder never accepts. */
+#define CLAIM_BACKLOG 4096
+
 static socklen_t claim_name(const struct link_address *address, struct sockaddr_un *name)
 {
 	char text[INET6_ADDRSTRLEN];
@@ -31,7 +34,7 @@ int address_claim_take(const struct link_address *address, struct descriptor *cl
 
 	if (fd < 0)
 		return -errno;
-	if (bind(fd, (struct sockaddr *)&name, length) != 0 || listen(fd, 16) != 0) {
+	if (bind(fd, (struct sockaddr *)&name, length) != 0 || listen(fd, CLAIM_BACKLOG) != 0) {
 		int error = -errno;
 
 		close(fd);

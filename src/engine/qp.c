@@ -146,7 +146,7 @@ static struct qp_limits limits_of(const struct device *device)
 	return (struct qp_limits){
 		.port_count = 1,
 		.pkey_count = 1,
-		.gid_count = device->gid_count,
+		.gid_count = DEVICE_GIDS_MAX,
 		.active_mtu = device->active_mtu,
 		.rd_atomic_max = QP_RD_ATOMIC_MAX,
 		.is_infiniband = device->is_infiniband,

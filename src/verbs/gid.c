@@ -11,15 +11,15 @@
 #include "verbs/context.h"
 #include "verbs/export.h"
 
-static int check_index(const struct device *device, const char *call, uint32_t port, uint32_t index)
+static int check_index(const char *call, uint32_t port, uint32_t index)
 {
 	if (port != PORT_NUMBER)
 		return explain_call(EINVAL, call, "port %u does not exist; the only port is %d",
 				    port, PORT_NUMBER);
-	if (index >= device->gid_count)
+	if (index >= DEVICE_GIDS_MAX)
 		return explain_call(EINVAL, call,
-				    "GID index %u lies behind the table of %u entries", index,
-				    device->gid_count);
+				    "GID index %u lies behind the table of %d entries", index,
+				    DEVICE_GIDS_MAX);
 	return 0;
 }
 
@@ -27,7 +27,7 @@ EXPORT int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int inde
 			 union ibv_gid *gid)
 {
 	const struct device *device = context_device(context);
-	int error = check_index(device, "ibv_query_gid", port_num, (uint32_t)index);
+	int error = check_index("ibv_query_gid", port_num, (uint32_t)index);
 
 	if (error) {
 		errno = error;
@@ -60,7 +60,7 @@ EXPORT int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uin
 			     struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
 	const struct device *device = context_device(context);
-	int error = check_index(device, "ibv_query_gid_ex", port_num, gid_index);
+	int error = check_index("ibv_query_gid_ex", port_num, gid_index);
 
 	if (error)
 		return error;
@@ -108,7 +108,7 @@ EXPORT int gid_query_sysfs_type(struct ibv_context *context, uint8_t port_num, u
 				enum sysfs_gid_type *type)
 {
 	const struct device *device = context_device(context);
-	int error = check_index(device, "ibv_query_gid_type", port_num, index);
+	int error = check_index("ibv_query_gid_type", port_num, index);
 
 	if (error) {
 		errno = error;
