@@ -211,7 +211,7 @@ static void check_margins(const struct pingpong *p)
 	for (uint32_t slot = 0; slot < PINGPONG_AREA_COUNT * p->options.depth; slot++)
 		for (size_t i = p->options.size < 8 ? 8 : p->options.size; i < p->stride; i++)
 			if (p->block[slot * p->stride + i] != MARGIN_BYTE)
-				fail("a byte behind slot %u was changed", slot);
+				give_up("a byte behind slot %u was changed", slot);
 }
 
 static void take_turns(struct pingpong *p)

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-void fail(const char *format, ...)
+void give_up(const char *format, ...)
 {
 	va_list arguments;
 
@@ -23,7 +23,7 @@ void fail(const char *format, ...)
 
 void fail_errno(const char *call)
 {
-	fail("%s: %s", call, strerror(errno));
+	give_up("%s: %s", call, strerror(errno));
 }
 
 void need_zero(int result, const char *call)

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-__attribute__((format(printf, 1, 2))) _Noreturn void fail(const char *format, ...);
+__attribute__((format(printf, 1, 2))) _Noreturn void give_up(const char *format, ...);
 /* With the text of errno. */
 _Noreturn void fail_errno(const char *call);
 /* For calls that return 0 or an errno value. */

@@ -60,8 +60,8 @@ static void check_now(const uint8_t *slot, uint64_t message)
 	ssize_t wrong = pattern_find_wrong(slot, size - 1, SEED, message);
 
 	if (wrong >= 0)
-		fail("message %llu of %zu bytes: the last byte had come, byte %zd had not",
-		     (unsigned long long)message, size, wrong);
+		give_up("message %llu of %zu bytes: the last byte had come, byte %zd had not",
+			(unsigned long long)message, size, wrong);
 }
 
 /* Yields at times: on a busy machine the writer may wait for this very core. */
@@ -80,8 +80,8 @@ static void read_all(uint8_t *memory, struct progress *progress)
 
 		await_change(last);
 		if (*last != last_byte(message))
-			fail("message %llu ended with byte 0x%02x instead of 0x%02x",
-			     (unsigned long long)message, *last, last_byte(message));
+			give_up("message %llu ended with byte 0x%02x instead of 0x%02x",
+				(unsigned long long)message, *last, last_byte(message));
 		check_now(slot, message);
 		memset(slot, 0, size_of(message));
 		atomic_store_explicit(&progress->consumed, message + 1, memory_order_release);
@@ -94,11 +94,11 @@ static void take_completions(struct writer *writer)
 	int count = ibv_poll_cq(writer->cq, SLOT_COUNT, completions);
 
 	if (count < 0)
-		fail("ibv_poll_cq failed");
+		give_up("ibv_poll_cq failed");
 	for (int i = 0; i < count; i++)
 		if (completions[i].status != IBV_WC_SUCCESS)
-			fail("WRITE %llu: %s", (unsigned long long)completions[i].wr_id,
-			     ibv_wc_status_str(completions[i].status));
+			give_up("WRITE %llu: %s", (unsigned long long)completions[i].wr_id,
+				ibv_wc_status_str(completions[i].status));
 	writer->completed += (uint64_t)count;
 }
 
@@ -238,7 +238,7 @@ int main(int argc, char **argv)
 		else if (choice == 's')
 			is_self = true;
 		else
-			fail("usage: last_byte_reader [--self] [-n COUNT]");
+			give_up("usage: last_byte_reader [--self] [-n COUNT]");
 	}
 	if (progress == MAP_FAILED)
 		fail_errno("mmap");

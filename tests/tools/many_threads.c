@@ -139,7 +139,7 @@ int main(int argc, char **argv)
 
 	while ((choice = getopt(argc, argv, "n:")) != -1) {
 		if (choice != 'n')
-			fail("usage: many_threads [-n ROUNDS]");
+			give_up("usage: many_threads [-n ROUNDS]");
 		round_count = strtoull(optarg, NULL, 10);
 	}
 	fail_after(300);

@@ -25,12 +25,12 @@ static void choose_gid(struct nic *nic, int table_length, int wanted)
 		if (wanted >= 0 && i != wanted)
 			continue;
 		if (ibv_query_gid(nic->context, PORT_NUMBER, i, &nic->gid) != 0)
-			fail("ibv_query_gid of index %d failed", i);
+			give_up("ibv_query_gid of index %d failed", i);
 		nic->gid_index = i;
 		if (wanted >= 0 || is_ipv4(&nic->gid) == (wanted == NIC_GID_IPV4))
 			return;
 	}
-	fail("there is no such GID");
+	give_up("there is no such GID");
 }
 
 void nic_open(struct nic *nic, int gid_index)
@@ -40,7 +40,7 @@ void nic_open(struct nic *nic, int gid_index)
 
 	need_object(list, "ibv_get_device_list");
 	if (!list[0])
-		fail("there is no device");
+		give_up("there is no device");
 	nic->context = ibv_open_device(list[0]);
 	need_object(nic->context, "ibv_open_device");
 	ibv_free_device_list(list);

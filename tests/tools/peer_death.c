@@ -74,7 +74,7 @@ static enum ibv_wc_status write_and_wait(struct end *end)
 	while ((count = ibv_poll_cq(end->cq, 1, &completion)) == 0)
 		;
 	if (count < 0)
-		fail("ibv_poll_cq failed");
+		give_up("ibv_poll_cq failed");
 	return completion.status;
 }
 
@@ -90,9 +90,9 @@ static void judge(const struct patience *patience, uint64_t took)
 	       patience->timeout, timeout / 1000000, patience->retry_count, took / 1000000,
 	       timeout * rounds / 1000000, (4 * timeout * rounds + LATE_NS) / 1000000);
 	if (took < timeout * rounds)
-		fail("given up too early");
+		give_up("given up too early");
 	if (took > 4 * timeout * rounds + LATE_NS)
-		fail("given up too late");
+		give_up("given up too late");
 }
 
 /* In a process of its own, because neither end may have called a verb before. */
@@ -110,13 +110,13 @@ static void run_case(const struct patience *patience)
 			pause();
 	}
 	if (write_and_wait(&end) != IBV_WC_SUCCESS)
-		fail("a WRITE to a living peer failed");
+		give_up("a WRITE to a living peer failed");
 	kill(hosts.other, SIGKILL);
 	waitpid(hosts.other, NULL, 0);
 	start = now_ns();
 	status = write_and_wait(&end);
 	if (status != IBV_WC_RETRY_EXC_ERR)
-		fail("the status is \"%s\"", ibv_wc_status_str(status));
+		give_up("the status is \"%s\"", ibv_wc_status_str(status));
 	judge(patience, now_ns() - start);
 }
 
@@ -142,8 +142,8 @@ int main(void)
 			exit(0);
 		}
 		if (waitpid(runner, &status, 0) != runner || status != 0)
-			fail("timeout %u with %u retries failed", cases[i].timeout,
-			     cases[i].retry_count);
+			give_up("timeout %u with %u retries failed", cases[i].timeout,
+				cases[i].retry_count);
 	}
 	return 0;
 }

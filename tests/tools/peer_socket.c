@@ -53,7 +53,7 @@ int peer_socket_connect(const char *address, const char *port)
 	int error = getaddrinfo(address, port, &hints, &found), fd;
 
 	if (error)
-		fail("%s: %s", address, gai_strerror(error));
+		give_up("%s: %s", address, gai_strerror(error));
 	fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		fail_errno("socket");
@@ -77,7 +77,7 @@ void peer_socket_exchange(int fd, const void *own, void *theirs, size_t length)
 		ssize_t count = recv(fd, (char *)theirs + done, length - done, 0);
 
 		if (count == 0)
-			fail("the peer went away");
+			give_up("the peer went away");
 		if (count < 0 && errno != EINTR)
 			fail_errno("recv from the peer");
 		if (count > 0)

@@ -37,7 +37,7 @@ enum pingpong_operation pingpong_operation_of(const struct pingpong *p, uint64_t
 	for (uint32_t i = 0; i < PINGPONG_OPERATION_COUNT; i++)
 		if (p->options.operations >> i & 1 && skip-- == 0)
 			return (enum pingpong_operation)i;
-	fail("no operation is chosen");
+	give_up("no operation is chosen");
 }
 
 void pingpong_post_receive(struct pingpong *p, uint32_t slot)
@@ -52,17 +52,17 @@ void pingpong_post_receive(struct pingpong *p, uint32_t slot)
 static void take_completion(struct pingpong *p, const struct ibv_wc *completion)
 {
 	if (completion->status != IBV_WC_SUCCESS)
-		fail("request %llu of QP 0x%x completed with \"%s\"",
-		     (unsigned long long)completion->wr_id, completion->qp_num,
-		     ibv_wc_status_str(completion->status));
+		give_up("request %llu of QP 0x%x completed with \"%s\"",
+			(unsigned long long)completion->wr_id, completion->qp_num,
+			ibv_wc_status_str(completion->status));
 	if (completion->qp_num != p->qp->qp_num)
-		fail("a completion of QP 0x%x, which is not ours", completion->qp_num);
+		give_up("a completion of QP 0x%x, which is not ours", completion->qp_num);
 	if (!(completion->opcode & IBV_WC_RECV)) {
 		p->sends_done++;
 		return;
 	}
 	if (p->arrival_count == p->options.depth)
-		fail("more receives completed than were posted");
+		give_up("more receives completed than were posted");
 	p->arrivals[(p->arrival_head + p->arrival_count++) % p->options.depth] = (struct arrival){
 		.slot = (uint32_t)completion->wr_id,
 		.byte_count = completion->byte_len,
@@ -77,7 +77,7 @@ static bool poll_once(struct pingpong *p)
 	int count = ibv_poll_cq(p->cq, 8, completions);
 
 	if (count < 0)
-		fail("ibv_poll_cq failed");
+		give_up("ibv_poll_cq failed");
 	for (int i = 0; i < count; i++)
 		take_completion(p, &completions[i]);
 	return count > 0;
@@ -95,7 +95,7 @@ static void sleep_for_event(struct pingpong *p)
 	if (ibv_get_cq_event(p->channel, &cq, &context) != 0)
 		fail_errno("ibv_get_cq_event");
 	if (cq != p->cq)
-		fail("an event of a CQ that is not ours");
+		give_up("an event of a CQ that is not ours");
 	if (++p->unacknowledged_events == 64) {
 		ibv_ack_cq_events(p->cq, p->unacknowledged_events);
 		p->unacknowledged_events = 0;

@@ -39,9 +39,10 @@ static void check_bytes(struct pingpong *p, const char *what, size_t offset, uin
 	ssize_t wrong = pattern_find_wrong(p->block + offset, size, p->options.seed, message);
 
 	if (wrong >= 0)
-		fail("%s, message %llu of %zu bytes: byte %zd is 0x%02x and should be 0x%02x", what,
-		     (unsigned long long)message, size, wrong, p->block[offset + (size_t)wrong],
-		     pattern_byte(p->options.seed, message, (size_t)wrong));
+		give_up("%s, message %llu of %zu bytes: byte %zd is 0x%02x and should be 0x%02x",
+			what, (unsigned long long)message, size, wrong,
+			p->block[offset + (size_t)wrong],
+			pattern_byte(p->options.seed, message, (size_t)wrong));
 	p->bytes_checked += size;
 }
 
@@ -96,7 +97,7 @@ static void await_token(struct pingpong *p)
 	struct arrival arrival = pingpong_await_arrival(p);
 
 	if (arrival.byte_count != 0)
-		fail("a token of %u bytes", arrival.byte_count);
+		give_up("a token of %u bytes", arrival.byte_count);
 	pingpong_post_receive(p, arrival.slot);
 }
 
@@ -148,9 +149,9 @@ static void run_atomics(struct pingpong *p, enum pingpong_operation operation, u
 
 		memcpy(&original, p->block + pingpong_slot(p, PINGPONG_RESULT, i), 8);
 		if (original != cells[i])
-			fail("%s, message %llu gave 0x%llx and should give 0x%llx",
-			     operation_names[operation], (unsigned long long)(span.first + i),
-			     (unsigned long long)original, (unsigned long long)cells[i]);
+			give_up("%s, message %llu gave 0x%llx and should give 0x%llx",
+				operation_names[operation], (unsigned long long)(span.first + i),
+				(unsigned long long)original, (unsigned long long)cells[i]);
 		cells[i] = atomic_result(p, operation, span.first + i, cells[i]);
 		p->bytes_checked += 8;
 	}
@@ -168,9 +169,9 @@ static void check_cells(struct pingpong *p, enum pingpong_operation operation, u
 		memcpy(&value, p->block + pingpong_cell(p, i), 8);
 		cells[i] = atomic_result(p, operation, span.first + i, cells[i]);
 		if (value != cells[i])
-			fail("%s, message %llu left 0x%llx and should leave 0x%llx",
-			     operation_names[operation], (unsigned long long)(span.first + i),
-			     (unsigned long long)value, (unsigned long long)cells[i]);
+			give_up("%s, message %llu left 0x%llx and should leave 0x%llx",
+				operation_names[operation], (unsigned long long)(span.first + i),
+				(unsigned long long)value, (unsigned long long)cells[i]);
 	}
 }
 
@@ -194,7 +195,7 @@ static enum ibv_wr_opcode opcode_of(enum pingpong_operation operation)
 	case PINGPONG_OPERATION_COUNT:
 		break;
 	}
-	fail("%d is no operation that moves messages", (int)operation);
+	give_up("%d is no operation that moves messages", (int)operation);
 }
 
 void pingpong_be_active(struct pingpong *p, uint64_t turn)
@@ -239,14 +240,14 @@ static void check_arrival(struct pingpong *p, enum pingpong_operation operation,
 	const char *name = operation_names[operation];
 
 	if (arrival.has_immediate != has_immediate)
-		fail("%s, message %llu: immediate data %s", name, (unsigned long long)message,
-		     has_immediate ? "is missing" : "came along");
+		give_up("%s, message %llu: immediate data %s", name, (unsigned long long)message,
+			has_immediate ? "is missing" : "came along");
 	if (has_immediate && arrival.immediate != (uint32_t)message)
-		fail("%s, message %llu came with immediate data %u", name,
-		     (unsigned long long)message, arrival.immediate);
+		give_up("%s, message %llu came with immediate data %u", name,
+			(unsigned long long)message, arrival.immediate);
 	if (arrival.byte_count != pingpong_size(p, message))
-		fail("%s, message %llu: %u bytes came, %zu were sent", name,
-		     (unsigned long long)message, arrival.byte_count, pingpong_size(p, message));
+		give_up("%s, message %llu: %u bytes came, %zu were sent", name,
+			(unsigned long long)message, arrival.byte_count, pingpong_size(p, message));
 	check_bytes(p, name, pingpong_slot(p, PINGPONG_INCOMING, is_write ? slot : arrival.slot),
 		    message);
 	pingpong_post_receive(p, arrival.slot);
@@ -286,7 +287,7 @@ void pingpong_be_passive(struct pingpong *p, uint64_t turn)
 	case PINGPONG_OPERATION_COUNT:
 		break;
 	}
-	fail("%d is no operation", (int)operation);
+	give_up("%d is no operation", (int)operation);
 }
 
 void pingpong_prepare(struct pingpong *p, uint64_t turn)

@@ -44,7 +44,7 @@ static void credit(const struct ibv_wc *completion)
 	struct lane *lane = (struct lane *)(uintptr_t)completion->wr_id;
 
 	if (completion->status != IBV_WC_SUCCESS)
-		fail("QP 0x%x: %s", completion->qp_num, ibv_wc_status_str(completion->status));
+		give_up("QP 0x%x: %s", completion->qp_num, ibv_wc_status_str(completion->status));
 	atomic_fetch_add_explicit(&lane->completed, 1, memory_order_release);
 }
 
@@ -56,7 +56,7 @@ static void await_all(struct lane *lane)
 		int count = ibv_poll_cq(lane->cq, 4, completions);
 
 		if (count < 0)
-			fail("ibv_poll_cq failed");
+			give_up("ibv_poll_cq failed");
 		for (int i = 0; i < count; i++)
 			credit(&completions[i]);
 		if (count == 0)
@@ -101,8 +101,8 @@ static void count_at_peer(struct lane *lane, uint64_t round)
 	await_all(lane);
 	memcpy(&before, lane->block + LANE_BYTES, 8);
 	if (before != round)
-		fail("the peer's counter was %llu in round %llu", (unsigned long long)before,
-		     (unsigned long long)round);
+		give_up("the peer's counter was %llu in round %llu", (unsigned long long)before,
+			(unsigned long long)round);
 }
 
 void lane_run_round(struct lane *lane, uint64_t round)
@@ -115,7 +115,8 @@ void lane_run_round(struct lane *lane, uint64_t round)
 	move(lane, IBV_WR_RDMA_READ, LANE_BYTES, length);
 	await_all(lane);
 	if (pattern_find_wrong(lane->block + LANE_BYTES, length, lane->seed, round) >= 0)
-		fail("round %llu read back other bytes than it wrote", (unsigned long long)round);
+		give_up("round %llu read back other bytes than it wrote",
+			(unsigned long long)round);
 	count_at_peer(lane, round);
 }
 

@@ -84,10 +84,10 @@ static void expect_status(struct end *end, const char *who, enum ibv_wc_status w
 	while ((count = ibv_poll_cq(end->cq, 1, &completion)) == 0)
 		;
 	if (count < 0)
-		fail("ibv_poll_cq failed");
+		give_up("ibv_poll_cq failed");
 	if (completion.status != wanted)
-		fail("the %s got \"%s\" and should get \"%s\"", who,
-		     ibv_wc_status_str(completion.status), ibv_wc_status_str(wanted));
+		give_up("the %s got \"%s\" and should get \"%s\"", who,
+			ibv_wc_status_str(completion.status), ibv_wc_status_str(wanted));
 }
 
 static void be_requester(struct end *end, const struct unmapped_case *c)
@@ -134,11 +134,12 @@ static void expect_event_and_error_state(struct end *end)
 		ibv_ack_async_event(&event);
 	} while (event.event_type == IBV_EVENT_COMM_EST);
 	if (event.element.qp != end->qp)
-		fail("the event \"%s\" is not about our QP", ibv_event_type_str(event.event_type));
+		give_up("the event \"%s\" is not about our QP",
+			ibv_event_type_str(event.event_type));
 	need_zero(ibv_query_qp(end->qp, &attr, IBV_QP_STATE, &init), "ibv_query_qp");
 	if (attr.qp_state != IBV_QPS_ERR)
-		fail("after \"%s\" the QP is in state %d", ibv_event_type_str(event.event_type),
-		     attr.qp_state);
+		give_up("after \"%s\" the QP is in state %d", ibv_event_type_str(event.event_type),
+			attr.qp_state);
 }
 
 static void be_responder(struct end *end, const struct unmapped_case *c)
@@ -189,7 +190,8 @@ int main(void)
 			exit(0);
 		}
 		if (waitpid(runner, &status, 0) != runner || status != 0)
-			fail("%s failed (wait status 0x%x)", cases[i].name, (unsigned int)status);
+			give_up("%s failed (wait status 0x%x)", cases[i].name,
+				(unsigned int)status);
 		printf("%s: right\n", cases[i].name);
 	}
 	return 0;
