@@ -94,7 +94,6 @@ void rc_refuse_fatal(struct qp *qp, uint8_t syndrome, uint32_t psn,
 		     const struct complaint *complaint)
 {
 	rc_refuse_nak(&qp->responder, syndrome, psn);
-	qp->responder.message = MESSAGE_NONE;
 	if (qp->state != IBV_QPS_ERR)
 		qp_fail(qp, complaint);
 }

@@ -89,7 +89,6 @@ void rc_responder_stop(struct qp *qp, struct hold_pool *holds)
 	struct rc_responder *responder = &qp->responder;
 
 	held_drop(responder, holds, HOLD_WINDOW);
-	responder->message = MESSAGE_NONE;
 	responder->response_count = 0;
 	responder->ack_is_due = false;
 	responder->nak_is_due = false;
