@@ -51,6 +51,14 @@ enum cq_push_result completion_queue_push(struct completion_queue *queue,
 	return take_notification(queue, &entry->completion) ? CQ_PUSHED_NOTIFY : CQ_PUSHED;
 }
 
+bool completion_queue_left_behind(struct completion_queue *queue)
+{
+	if (queue->count == 0 || queue->arm != CQ_ARMED_ALL)
+		return false;
+	queue->arm = CQ_NOT_ARMED;
+	return true;
+}
+
 const struct cq_entry *completion_queue_peek(const struct completion_queue *queue)
 {
 	return queue->count ? &queue->entries[queue->head] : NULL;

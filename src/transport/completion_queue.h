@@ -22,7 +22,7 @@
 
 struct cq_entry {
 	struct completion completion;
-	void *owner;	/* the engine's QP; opaque here */
+	void *owner; /* the engine's QP; opaque here */
 	uint32_t qpn;
 	uint64_t timestamp_ns;
 };
@@ -48,6 +48,14 @@ enum cq_push_result completion_queue_push(struct completion_queue *queue,
 const struct cq_entry *completion_queue_peek(const struct completion_queue *queue);
 void completion_queue_pop(struct completion_queue *queue);
 void completion_queue_arm(struct completion_queue *queue, bool solicited_only);
+/*
+ * A poll is over. True: it left entries behind on a queue that is armed for all, which raises
+ * the event now and uses the arming up. The specification would keep the event for the next
+ * entry; adapters that compare their producer index at arming raise it, and programs that
+ * poll part of a queue between two waits (perftest) depend on it. A queue that is armed and not
+ * polled raises nothing for what it held already.
+ */
+bool completion_queue_left_behind(struct completion_queue *queue);
 /* Removes all entries of @owner, keeping the order of the others. */
 void completion_queue_purge(struct completion_queue *queue, const void *owner);
 /*

@@ -20,6 +20,19 @@ static bool requests(const struct qp *qp)
 	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
 }
 
+/*
+ * Completions are made at once, not with the output: a batch may hold an acknowledgement and
+ * behind it the peer's next SEND, and a program expects its own send done before that.
+ */
+static enum reason take_answer(struct qp *qp, const struct packet *packet, const struct core *core,
+			       struct outbox *out)
+{
+	enum reason reason = rc_completer_receive(qp, packet, core);
+
+	rc_completer_output(qp, out);
+	return reason;
+}
+
 enum reason qp_receive(struct qp *qp, const struct packet *packet, const struct core *core,
 		       struct outbox *out)
 {
@@ -28,7 +41,7 @@ enum reason qp_receive(struct qp *qp, const struct packet *packet, const struct 
 	if (opcode_service(packet->opcode) != SERVICE_RC)
 		return REASON_DROP_SERVICE;
 	if (opcode_has(properties, OPCODE_IS_RESPONSE))
-		return requests(qp) ? rc_completer_receive(qp, packet, core) : REASON_DROP_QP_STATE;
+		return requests(qp) ? take_answer(qp, packet, core, out) : REASON_DROP_QP_STATE;
 	if (opcode_has(properties, OPCODE_IS_REQUEST))
 		return responds(qp) ? rc_responder_receive(qp, packet, core, out)
 				    : REASON_DROP_QP_STATE;

@@ -126,6 +126,29 @@ static void arming_for_all_outweighs_solicited(void **state)
 	assert_int_equal(push(&queue, 1, NULL), CQ_PUSHED_NOTIFY);
 }
 
+/* A poll that leaves entries behind raises what the queue was armed for, once. */
+static void a_poll_that_leaves_entries_behind_uses_the_arming_up(void **state)
+{
+	struct completion_queue queue = empty_queue();
+
+	(void)state;
+	push(&queue, 1, NULL);
+	push(&queue, 2, NULL);
+	assert_false(completion_queue_left_behind(&queue));
+	completion_queue_arm(&queue, true);
+	completion_queue_pop(&queue);
+	assert_false(completion_queue_left_behind(&queue));
+	completion_queue_arm(&queue, false);
+	assert_true(completion_queue_left_behind(&queue));
+	assert_false(completion_queue_left_behind(&queue));
+	assert_int_equal(push(&queue, 3, NULL), CQ_PUSHED);
+	completion_queue_pop(&queue);
+	completion_queue_pop(&queue);
+	completion_queue_arm(&queue, false);
+	assert_false(completion_queue_left_behind(&queue));
+	assert_int_equal(push(&queue, 4, NULL), CQ_PUSHED_NOTIFY);
+}
+
 static void purge_takes_one_owner_and_keeps_order(void **state)
 {
 	(void)state;
@@ -179,6 +202,7 @@ int main(void)
 		cmocka_unit_test(arming_is_one_shot_and_only_for_what_comes),
 		cmocka_unit_test(solicited_arming_waits_for_solicited_or_error),
 		cmocka_unit_test(arming_for_all_outweighs_solicited),
+		cmocka_unit_test(a_poll_that_leaves_entries_behind_uses_the_arming_up),
 		cmocka_unit_test(purge_takes_one_owner_and_keeps_order),
 		cmocka_unit_test(resize_keeps_what_is_queued),
 	};
