@@ -76,7 +76,7 @@ static bool is_synchronous(const siginfo_t *info)
 
 static void restore_default(int signal_number)
 {
-	struct sigaction action = { .sa_handler = SIG_DFL };
+	struct sigaction action = {.sa_handler = SIG_DFL};
 
 	sigaction(signal_number, &action, NULL);
 }
@@ -127,7 +127,7 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
 
 static int install_in_front(int signal_number, struct sigaction *previous)
 {
-	struct sigaction ours = { .sa_sigaction = on_fault };
+	struct sigaction ours = {.sa_sigaction = on_fault};
 
 	/* Asked first, because the handler may run as soon as it is set. */
 	if (sigaction(signal_number, NULL, previous))
@@ -176,8 +176,8 @@ static bool signals_are_open(void)
 {
 	sigset_t blocked;
 
-	return pthread_sigmask(SIG_BLOCK, NULL, &blocked) == 0 &&
-	       !sigismember(&blocked, SIGSEGV) && !sigismember(&blocked, SIGBUS);
+	return pthread_sigmask(SIG_BLOCK, NULL, &blocked) == 0 && !sigismember(&blocked, SIGSEGV) &&
+	       !sigismember(&blocked, SIGBUS);
 }
 
 static const struct copier *choose(void)

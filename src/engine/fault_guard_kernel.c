@@ -44,11 +44,11 @@ static size_t last_word_bytes(uintptr_t end, size_t length)
 /* One call: bytes moved, or -1 with errno. */
 static ssize_t copy_once(uint8_t *to, const uint8_t *from, size_t length)
 {
-	size_t word = length <= CALL_BYTES_MAX ?
-		last_word_bytes((uintptr_t)to + length, length) : 0;
+	size_t word = length <= CALL_BYTES_MAX ? last_word_bytes((uintptr_t)to + length, length)
+					       : 0;
 	size_t body = length <= CALL_BYTES_MAX ? length - word : CALL_BYTES_MAX;
-	struct iovec source = { (void *)(uintptr_t)from, body + word };
-	struct iovec target[2] = { { to, body }, { to + body, word } };
+	struct iovec source = {(void *)(uintptr_t)from, body + word};
+	struct iovec target[2] = {{to, body}, {to + body, word}};
 
 	/* The pid is asked each time: a stale one, after a fork, would be somebody else. */
 	return process_vm_writev(getpid(), &source, 1, target, 2, 0);

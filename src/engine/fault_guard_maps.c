@@ -50,7 +50,7 @@ static void maps_line_feed(struct maps_line *line, char c, struct coverage *cove
 {
 	if (c == '\n') {
 		coverage_add(coverage, line);
-		*line = (struct maps_line){ .field = 0 };
+		*line = (struct maps_line){.field = 0};
 	} else if (line->field == 0 && c == '-') {
 		line->start = line->number;
 		line->number = 0;
@@ -77,7 +77,7 @@ static bool is_settled(const struct coverage *coverage)
 static bool walk_maps(struct coverage *coverage)
 {
 	char text[4096];
-	struct maps_line line = { .field = 0 };
+	struct maps_line line = {.field = 0};
 	ssize_t got = 0, i;
 	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
 

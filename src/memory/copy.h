@@ -34,8 +34,7 @@ struct copier {
 	size_t (*copy)(void *to, const void *from, size_t length);
 	/* 64-bit atomics on aligned host memory; false on a fault, nothing changed. */
 	bool (*fetch_add)(uint64_t *target, uint64_t add, uint64_t *original);
-	bool (*compare_swap)(uint64_t *target, uint64_t compare, uint64_t swap,
-			     uint64_t *original);
+	bool (*compare_swap)(uint64_t *target, uint64_t compare, uint64_t swap, uint64_t *original);
 };
 
 /* Plain loads and stores under the fixup table. Needs the handler installed. */

@@ -36,28 +36,29 @@ struct copy_fixup {
 
 #define MOVE_UNIT(load, store, to, from, done, fault) \
 	asm goto("1:\t" load "\n" \
-		 "2:\t" store "\n\t" \
-		 COPY_FIXUP("1b", "%l[" #fault "]") \
-		 COPY_FIXUP("2b", "%l[" #fault "]") \
-		 : : [source] "r"(from), [target] "r"(to), [at] "r"(done) \
-		 : "rax", "xmm0", "memory" : fault)
+		 "2:\t" store "\n\t" COPY_FIXUP("1b", "%l[" #fault "]") \
+			 COPY_FIXUP("2b", "%l[" #fault "]") \
+		 : \
+		 : [source] "r"(from), [target] "r"(to), [at] "r"(done) \
+		 : "rax", "xmm0", "memory" \
+		 : fault)
 
 #define MOVE_1(to, from, done, fault) \
-	MOVE_UNIT("movzbl (%[source],%[at]), %%eax", "movb %%al, (%[target],%[at])", \
-		  to, from, done, fault)
+	MOVE_UNIT("movzbl (%[source],%[at]), %%eax", "movb %%al, (%[target],%[at])", to, from, \
+		  done, fault)
 #define MOVE_2(to, from, done, fault) \
-	MOVE_UNIT("movzwl (%[source],%[at]), %%eax", "movw %%ax, (%[target],%[at])", \
-		  to, from, done, fault)
+	MOVE_UNIT("movzwl (%[source],%[at]), %%eax", "movw %%ax, (%[target],%[at])", to, from, \
+		  done, fault)
 #define MOVE_4(to, from, done, fault) \
-	MOVE_UNIT("movl (%[source],%[at]), %%eax", "movl %%eax, (%[target],%[at])", \
-		  to, from, done, fault)
+	MOVE_UNIT("movl (%[source],%[at]), %%eax", "movl %%eax, (%[target],%[at])", to, from, \
+		  done, fault)
 #define MOVE_8(to, from, done, fault) \
-	MOVE_UNIT("movq (%[source],%[at]), %%rax", "movq %%rax, (%[target],%[at])", \
-		  to, from, done, fault)
+	MOVE_UNIT("movq (%[source],%[at]), %%rax", "movq %%rax, (%[target],%[at])", to, from, \
+		  done, fault)
 /* The target is a multiple of 16: an aligned vector store keeps its 8-byte halves whole. */
 #define MOVE_16(to, from, done, fault) \
-	MOVE_UNIT("movups (%[source],%[at]), %%xmm0", "movaps %%xmm0, (%[target],%[at])", \
-		  to, from, done, fault)
+	MOVE_UNIT("movups (%[source],%[at]), %%xmm0", "movaps %%xmm0, (%[target],%[at])", to, \
+		  from, done, fault)
 
 #define MOVE_64(to, from, done, fault) \
 	asm goto("1:\tmovups (%[source],%[at]), %%xmm0\n" \
@@ -67,13 +68,17 @@ struct copy_fixup {
 		 "5:\tmovaps %%xmm0, (%[target],%[at])\n" \
 		 "6:\tmovaps %%xmm1, 16(%[target],%[at])\n" \
 		 "7:\tmovaps %%xmm2, 32(%[target],%[at])\n" \
-		 "8:\tmovaps %%xmm3, 48(%[target],%[at])\n\t" \
-		 COPY_FIXUP("1b", "%l[" #fault "]") COPY_FIXUP("2b", "%l[" #fault "]") \
-		 COPY_FIXUP("3b", "%l[" #fault "]") COPY_FIXUP("4b", "%l[" #fault "]") \
-		 COPY_FIXUP("5b", "%l[" #fault "]") COPY_FIXUP("6b", "%l[" #fault "]") \
-		 COPY_FIXUP("7b", "%l[" #fault "]") COPY_FIXUP("8b", "%l[" #fault "]") \
-		 : : [source] "r"(from), [target] "r"(to), [at] "r"(done) \
-		 : "xmm0", "xmm1", "xmm2", "xmm3", "memory" : fault)
+		 "8:\tmovaps %%xmm3, 48(%[target],%[at])\n\t" COPY_FIXUP("1b", "%l[" #fault "]") \
+			 COPY_FIXUP("2b", "%l[" #fault "]") COPY_FIXUP("3b", "%l[" #fault "]") \
+				 COPY_FIXUP("4b", "%l[" #fault "]") COPY_FIXUP("5b", \
+									       "%l[" #fault "]") \
+					 COPY_FIXUP("6b", "%l[" #fault "]") \
+						 COPY_FIXUP("7b", "%l[" #fault "]") \
+							 COPY_FIXUP("8b", "%l[" #fault "]") \
+		 : \
+		 : [source] "r"(from), [target] "r"(to), [at] "r"(done) \
+		 : "xmm0", "xmm1", "xmm2", "xmm3", "memory" \
+		 : fault)
 
 static inline void store_fence(void)
 {
@@ -87,8 +92,7 @@ static inline bool locked_add(uint64_t *target, uint64_t *value)
 
 	asm volatile("1:\tlock xaddq %[value], (%[target])\n\t"
 		     "movl $1, %[went_well]\n"
-		     "2:\n\t"
-		     COPY_FIXUP("1b", "2b")
+		     "2:\n\t" COPY_FIXUP("1b", "2b")
 		     : [value] "+r"(*value), [went_well] "+r"(went_well)
 		     : [target] "r"(target)
 		     : "memory", "cc");
@@ -101,8 +105,7 @@ static inline bool locked_compare_swap(uint64_t *target, uint64_t *compare, uint
 
 	asm volatile("1:\tlock cmpxchgq %[swap], (%[target])\n\t"
 		     "movl $1, %[went_well]\n"
-		     "2:\n\t"
-		     COPY_FIXUP("1b", "2b")
+		     "2:\n\t" COPY_FIXUP("1b", "2b")
 		     : "+a"(*compare), [went_well] "+r"(went_well)
 		     : [target] "r"(target), [swap] "r"(swap)
 		     : "memory", "cc");

@@ -36,11 +36,11 @@
 
 /* What a region is. Fields change only while the slot is not published. */
 struct mr {
-	uint64_t iova;	   /* address by which keys name the first byte */
-	uint64_t length;   /* iova + length and address + length do not pass 2^64 */
-	uint8_t *address;  /* host address of the first byte */
-	uint32_t pd;	   /* number of the protection domain */
-	uint32_t access;   /* IBV_ACCESS_* without the optional ones */
+	uint64_t iova;	  /* address by which keys name the first byte */
+	uint64_t length;  /* iova + length and address + length do not pass 2^64 */
+	uint8_t *address; /* host address of the first byte */
+	uint32_t pd;	  /* number of the protection domain */
+	uint32_t access;  /* IBV_ACCESS_* without the optional ones */
 };
 
 struct mr_slot {
@@ -78,8 +78,7 @@ struct access {
  * when a region was deregistered meanwhile, part of the bytes may have been copied.
  */
 enum reason sge_gather(const struct access *access, const struct ibv_sge *list, uint32_t count,
-		       uint64_t offset, uint8_t *bytes, size_t length,
-		       struct complaint *complaint);
+		       uint64_t offset, uint8_t *bytes, size_t length, struct complaint *complaint);
 enum reason sge_scatter(const struct access *access, const struct ibv_sge *list, uint32_t count,
 			uint64_t offset, const uint8_t *bytes, size_t length,
 			struct complaint *complaint);
@@ -95,12 +94,12 @@ uint64_t sge_bytes(const struct ibv_sge *list, uint32_t count);
  * executed; the others check their own range again, since a region may be
  * deregistered between two packets.
  */
-enum reason remote_check(const struct access *access, uint32_t rkey, uint64_t iova,
-			 uint64_t length, uint32_t rights, struct complaint *complaint);
+enum reason remote_check(const struct access *access, uint32_t rkey, uint64_t iova, uint64_t length,
+			 uint32_t rights, struct complaint *complaint);
 enum reason remote_write(const struct access *access, uint32_t rkey, uint64_t iova,
 			 const uint8_t *bytes, size_t length, struct complaint *complaint);
-enum reason remote_read(const struct access *access, uint32_t rkey, uint64_t iova,
-			uint8_t *bytes, size_t length, struct complaint *complaint);
+enum reason remote_read(const struct access *access, uint32_t rkey, uint64_t iova, uint8_t *bytes,
+			size_t length, struct complaint *complaint);
 /*
  * The alignment of iova and host address is checked here (ATOMIC_MISALIGNED). Host
  * byte order throughout.

@@ -62,8 +62,7 @@ static uint64_t room_from(const struct mr *mr, uint64_t address)
 	return offset < mr->length ? mr->length - offset : 0;
 }
 
-static enum reason check(const struct mr *mr, uint32_t pd, const struct span *span,
-			 uint64_t room)
+static enum reason check(const struct mr *mr, uint32_t pd, const struct span *span, uint64_t room)
 {
 	if (mr->pd != pd)
 		return REASON_KEY_PD_MISMATCH;
@@ -74,8 +73,8 @@ static enum reason check(const struct mr *mr, uint32_t pd, const struct span *sp
 	return REASON_NONE;
 }
 
-enum reason mr_pin(const struct access *access, const struct span *span,
-		   struct mr_slot **slot_out, uint8_t **host, struct complaint *complaint)
+enum reason mr_pin(const struct access *access, const struct span *span, struct mr_slot **slot_out,
+		   uint8_t **host, struct complaint *complaint)
 {
 	struct mr_slot *slot = (struct mr_slot *)pin_table_pin(&access->memory->keys, span->key);
 	enum reason reason;

@@ -11,9 +11,9 @@
 /* What is about to be touched. Nothing in it is trusted. */
 struct span {
 	uint32_t key;
-	uint32_t rights; /* IBV_ACCESS_* that are needed; 0 for a local read */
+	uint32_t rights;  /* IBV_ACCESS_* that are needed; 0 for a local read */
 	uint64_t address; /* iova of the first byte */
-	uint64_t length; /* bytes, not 0 */
+	uint64_t length;  /* bytes, not 0 */
 };
 
 /*
@@ -21,8 +21,8 @@ struct span {
  * region is held until mr_unpin() and *@host is the first byte; otherwise
  * nothing is held and @complaint (may be NULL) has the facts.
  */
-enum reason mr_pin(const struct access *access, const struct span *span,
-		   struct mr_slot **slot, uint8_t **host, struct complaint *complaint);
+enum reason mr_pin(const struct access *access, const struct span *span, struct mr_slot **slot,
+		   uint8_t **host, struct complaint *complaint);
 void mr_unpin(struct mr_slot *slot);
 /* The checks alone. */
 enum reason mr_check(const struct access *access, const struct span *span,

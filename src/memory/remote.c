@@ -2,12 +2,10 @@
 /* Access by a peer: WRITE, READ and atomics on a region named by its rkey. */
 #include "memory/mr.h"
 
-enum reason remote_check(const struct access *access, uint32_t rkey, uint64_t iova,
-			 uint64_t length, uint32_t rights, struct complaint *complaint)
+enum reason remote_check(const struct access *access, uint32_t rkey, uint64_t iova, uint64_t length,
+			 uint32_t rights, struct complaint *complaint)
 {
-	const struct span span = {
-		.key = rkey, .rights = rights, .address = iova, .length = length
-	};
+	const struct span span = {.key = rkey, .rights = rights, .address = iova, .length = length};
 
 	return length ? mr_check(access, &span, complaint) : REASON_NONE;
 }
@@ -16,18 +14,16 @@ enum reason remote_write(const struct access *access, uint32_t rkey, uint64_t io
 			 const uint8_t *bytes, size_t length, struct complaint *complaint)
 {
 	const struct span span = {
-		.key = rkey, .rights = IBV_ACCESS_REMOTE_WRITE, .address = iova, .length = length
-	};
+		.key = rkey, .rights = IBV_ACCESS_REMOTE_WRITE, .address = iova, .length = length};
 
 	return length ? mr_write(access, &span, bytes, complaint) : REASON_NONE;
 }
 
-enum reason remote_read(const struct access *access, uint32_t rkey, uint64_t iova,
-			uint8_t *bytes, size_t length, struct complaint *complaint)
+enum reason remote_read(const struct access *access, uint32_t rkey, uint64_t iova, uint8_t *bytes,
+			size_t length, struct complaint *complaint)
 {
 	const struct span span = {
-		.key = rkey, .rights = IBV_ACCESS_REMOTE_READ, .address = iova, .length = length
-	};
+		.key = rkey, .rights = IBV_ACCESS_REMOTE_READ, .address = iova, .length = length};
 
 	return length ? mr_read(access, &span, bytes, complaint) : REASON_NONE;
 }
@@ -38,8 +34,7 @@ enum reason remote_read(const struct access *access, uint32_t rkey, uint64_t iov
  * and a locked instruction across two cache lines stops the whole machine.
  */
 static enum reason atomic_pin(const struct access *access, const struct span *span,
-			      struct mr_slot **slot, uint64_t **target,
-			      struct complaint *complaint)
+			      struct mr_slot **slot, uint64_t **target, struct complaint *complaint)
 {
 	enum reason reason;
 	uint8_t *host;
@@ -59,8 +54,7 @@ enum reason remote_fetch_add(const struct access *access, uint32_t rkey, uint64_
 			     uint64_t add, uint64_t *original, struct complaint *complaint)
 {
 	const struct span span = {
-		.key = rkey, .rights = IBV_ACCESS_REMOTE_ATOMIC, .address = iova, .length = 8
-	};
+		.key = rkey, .rights = IBV_ACCESS_REMOTE_ATOMIC, .address = iova, .length = 8};
 	struct mr_slot *slot;
 	enum reason reason;
 	uint64_t *target;
@@ -79,8 +73,7 @@ enum reason remote_compare_swap(const struct access *access, uint32_t rkey, uint
 				struct complaint *complaint)
 {
 	const struct span span = {
-		.key = rkey, .rights = IBV_ACCESS_REMOTE_ATOMIC, .address = iova, .length = 8
-	};
+		.key = rkey, .rights = IBV_ACCESS_REMOTE_ATOMIC, .address = iova, .length = 8};
 	struct mr_slot *slot;
 	enum reason reason;
 	uint64_t *target;

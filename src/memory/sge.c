@@ -20,7 +20,7 @@ struct sge_walk {
 static struct sge_walk sge_walk_start(const struct ibv_sge *list, uint32_t count, uint64_t offset,
 				      uint64_t length)
 {
-	struct sge_walk walk = { .element = list, .end = list + count, .left = length };
+	struct sge_walk walk = {.element = list, .end = list + count, .left = length};
 
 	while (walk.element < walk.end && offset >= walk.element->length)
 		offset -= walk.element++->length;
@@ -59,7 +59,7 @@ static bool lies_in_one_element(const struct sge_walk *walk)
 static enum reason check_each(const struct access *access, struct sge_walk walk, uint32_t rights,
 			      struct complaint *complaint)
 {
-	struct span span = { .rights = rights };
+	struct span span = {.rights = rights};
 	enum reason reason = REASON_NONE;
 
 	while (reason == REASON_NONE && sge_walk_next(&walk, &span))
@@ -68,11 +68,10 @@ static enum reason check_each(const struct access *access, struct sge_walk walk,
 }
 
 enum reason sge_gather(const struct access *access, const struct ibv_sge *list, uint32_t count,
-		       uint64_t offset, uint8_t *bytes, size_t length,
-		       struct complaint *complaint)
+		       uint64_t offset, uint8_t *bytes, size_t length, struct complaint *complaint)
 {
 	struct sge_walk walk = sge_walk_start(list, count, offset, length);
-	struct span span = { .rights = 0 };
+	struct span span = {.rights = 0};
 	enum reason reason = REASON_NONE;
 
 	if (!lies_in_one_element(&walk))
@@ -89,7 +88,7 @@ enum reason sge_scatter(const struct access *access, const struct ibv_sge *list,
 			struct complaint *complaint)
 {
 	struct sge_walk walk = sge_walk_start(list, count, offset, length);
-	struct span span = { .rights = IBV_ACCESS_LOCAL_WRITE };
+	struct span span = {.rights = IBV_ACCESS_LOCAL_WRITE};
 	enum reason reason = REASON_NONE;
 
 	if (!lies_in_one_element(&walk))

@@ -28,9 +28,9 @@ struct flow {
 
 static inline uint32_t flow_packet_cost(uint32_t payload_bytes)
 {
-	return payload_bytes + FLOW_PACKET_COST_MIN / 4 < FLOW_PACKET_COST_MIN ?
-		       FLOW_PACKET_COST_MIN :
-		       payload_bytes + FLOW_PACKET_COST_MIN / 4;
+	return payload_bytes + FLOW_PACKET_COST_MIN / 4 < FLOW_PACKET_COST_MIN
+		       ? FLOW_PACKET_COST_MIN
+		       : payload_bytes + FLOW_PACKET_COST_MIN / 4;
 }
 
 static inline bool flow_has_room(const struct flow *flow, uint32_t cost)

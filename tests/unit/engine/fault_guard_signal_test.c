@@ -41,7 +41,7 @@ static void install_over(struct sigaction program)
 /* Our own fault is ours, whatever the program has. */
 static void check_copies_survive(void)
 {
-	uint8_t bytes[16] = { 0 };
+	uint8_t bytes[16] = {0};
 	int before = calls;
 
 	fault_guard_look_again();
@@ -81,7 +81,7 @@ static void count(int signal_number)
 
 static void default_dies_of_a_fault(void)
 {
-	install_over((struct sigaction){ .sa_handler = SIG_DFL });
+	install_over((struct sigaction){.sa_handler = SIG_DFL});
 	check_copies_survive();
 	*hole = 1;
 }
@@ -90,7 +90,7 @@ static void default_dies_of_a_bus_error(void)
 {
 	int fd = memfd_create("short", MFD_CLOEXEC);
 
-	install_over((struct sigaction){ .sa_handler = SIG_DFL });
+	install_over((struct sigaction){.sa_handler = SIG_DFL});
 	hole = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	check_copies_survive();
 	*hole = 1;
@@ -98,19 +98,19 @@ static void default_dies_of_a_bus_error(void)
 
 static void default_dies_of_a_sent_signal(void)
 {
-	install_over((struct sigaction){ .sa_handler = SIG_DFL });
+	install_over((struct sigaction){.sa_handler = SIG_DFL});
 	kill(getpid(), SIGSEGV);
 }
 
 static void ignoring_does_not_help_against_faults(void)
 {
-	install_over((struct sigaction){ .sa_handler = SIG_IGN });
+	install_over((struct sigaction){.sa_handler = SIG_IGN});
 	*hole = 1;
 }
 
 static void sent_signals_stay_ignored(void)
 {
-	install_over((struct sigaction){ .sa_handler = SIG_IGN });
+	install_over((struct sigaction){.sa_handler = SIG_IGN});
 	kill(getpid(), SIGSEGV);
 	raise(SIGBUS);
 	check_copies_survive();
@@ -118,7 +118,7 @@ static void sent_signals_stay_ignored(void)
 
 static void handler_may_repair_and_return(void)
 {
-	install_over((struct sigaction){ .sa_sigaction = repair, .sa_flags = SA_SIGINFO });
+	install_over((struct sigaction){.sa_sigaction = repair, .sa_flags = SA_SIGINFO});
 	check_copies_survive();
 	hole[5] = 42;
 	CHECK(calls == 1 && hole[5] == 42);
@@ -132,7 +132,7 @@ static void handler_may_jump_out(void)
 {
 	volatile int round;
 
-	install_over((struct sigaction){ .sa_handler = jump_out });
+	install_over((struct sigaction){.sa_handler = jump_out});
 	for (round = 0; round < 3; round++) {
 		if (sigsetjmp(escape, 1) == 0)
 			*hole = 1;
@@ -143,7 +143,7 @@ static void handler_may_jump_out(void)
 
 static void sent_signals_reach_the_handler(void)
 {
-	install_over((struct sigaction){ .sa_handler = count });
+	install_over((struct sigaction){.sa_handler = count});
 	raise(SIGSEGV);
 	kill(getpid(), SIGBUS);
 	CHECK(calls == 2);
@@ -152,8 +152,8 @@ static void sent_signals_reach_the_handler(void)
 
 static void one_shot_handler_runs_once(void)
 {
-	install_over((struct sigaction){ .sa_sigaction = repair,
-					 .sa_flags = SA_SIGINFO | (int)SA_RESETHAND });
+	install_over((struct sigaction){.sa_sigaction = repair,
+					.sa_flags = SA_SIGINFO | (int)SA_RESETHAND});
 	check_copies_survive();
 	*hole = 1;
 	CHECK(calls == 1);
@@ -165,7 +165,7 @@ static void one_shot_handler_runs_once(void)
 
 static void masks_are_those_of_the_handler(void)
 {
-	struct sigaction program = { .sa_sigaction = repair, .sa_flags = SA_SIGINFO | SA_NODEFER };
+	struct sigaction program = {.sa_sigaction = repair, .sa_flags = SA_SIGINFO | SA_NODEFER};
 
 	sigaddset(&program.sa_mask, SIGUSR1);
 	install_over(program);
@@ -175,21 +175,21 @@ static void masks_are_those_of_the_handler(void)
 
 static void handler_runs_on_the_stack_it_asked_for(void)
 {
-	const stack_t stack = { .ss_sp = alternate_stack, .ss_size = sizeof(alternate_stack) };
+	const stack_t stack = {.ss_sp = alternate_stack, .ss_size = sizeof(alternate_stack)};
 
 	CHECK(sigaltstack(&stack, NULL) == 0);
-	install_over((struct sigaction){ .sa_sigaction = repair,
-					 .sa_flags = SA_SIGINFO | SA_ONSTACK });
+	install_over(
+		(struct sigaction){.sa_sigaction = repair, .sa_flags = SA_SIGINFO | SA_ONSTACK});
 	*hole = 1;
 	CHECK(calls == 1 && saw_stack_switched);
 }
 
 static void handler_stays_on_the_common_stack(void)
 {
-	const stack_t stack = { .ss_sp = alternate_stack, .ss_size = sizeof(alternate_stack) };
+	const stack_t stack = {.ss_sp = alternate_stack, .ss_size = sizeof(alternate_stack)};
 
 	CHECK(sigaltstack(&stack, NULL) == 0);
-	install_over((struct sigaction){ .sa_sigaction = repair, .sa_flags = SA_SIGINFO });
+	install_over((struct sigaction){.sa_sigaction = repair, .sa_flags = SA_SIGINFO});
 	*hole = 1;
 	CHECK(calls == 1 && !saw_stack_switched);
 }
@@ -205,10 +205,10 @@ static void chain(int signal_number, siginfo_t *info, void *context)
 /* A library that came later and hands on what it does not know. */
 static void a_later_handler_may_chain_to_ours(void)
 {
-	const struct sigaction later = { .sa_sigaction = chain, .sa_flags = SA_SIGINFO };
-	uint8_t bytes[16] = { 0 };
+	const struct sigaction later = {.sa_sigaction = chain, .sa_flags = SA_SIGINFO};
+	uint8_t bytes[16] = {0};
 
-	install_over((struct sigaction){ .sa_handler = SIG_DFL });
+	install_over((struct sigaction){.sa_handler = SIG_DFL});
 	CHECK(sigaction(SIGSEGV, &later, &hidden) == 0);
 	CHECK(fault_guard_install() == 0);
 	CHECK(copier_direct.copy((uint8_t *)(uintptr_t)hole, bytes, 16) == 0);

@@ -58,8 +58,8 @@ static uint8_t *map_edge(void)
 
 static void check_whole_copies(const struct copier *copier)
 {
-	static const size_t lengths[] = { 0, 1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 63, 64, 100, 4095, 4096,
-					  4097, 8192, 65536, 300001 };
+	static const size_t lengths[] = {0,  1,	 2,  3,	  4,	7,    8,    9,	  15,	 16,
+					 17, 63, 64, 100, 4095, 4096, 4097, 8192, 65536, 300001};
 	uint8_t *source = map_pages(80), *target = map_pages(80);
 	size_t i, shift;
 
@@ -77,8 +77,7 @@ static void check_whole_copies(const struct copier *copier)
 	munmap(target, 80 * PAGE);
 }
 
-static void check_count(size_t copied, size_t there, const uint8_t *target,
-			const uint8_t *source)
+static void check_count(size_t copied, size_t there, const uint8_t *target, const uint8_t *source)
 {
 	CHECK(copied <= there && there - copied < UNCOUNTED_BYTES_MAX);
 	CHECK(memcmp(target, source, copied) == 0);
@@ -111,8 +110,8 @@ static void check_missing_target(const struct copier *copier)
 	fill(source, sizeof(source));
 	for (length = 1; length <= 300; length += 1 + length / 20) {
 		for (there = 0; there < length; there += 1 + there / 8)
-			check_count(copier->copy(edge - there, source, length), there,
-				    edge - there, source);
+			check_count(copier->copy(edge - there, source, length), there, edge - there,
+				    source);
 	}
 	munmap(edge - PAGE, 2 * PAGE);
 }
@@ -121,7 +120,7 @@ static void check_missing_target(const struct copier *copier)
 static void check_truncated_file(const struct copier *copier)
 {
 	int fd = memfd_create("cut", MFD_CLOEXEC);
-	uint8_t bytes[64] = { 0 }, *file;
+	uint8_t bytes[64] = {0}, *file;
 	uint64_t original;
 
 	CHECK(ftruncate(fd, 2 * PAGE) == 0);
@@ -200,7 +199,7 @@ static void refuse_process_vm(void)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
-	struct sock_fprog program = { sizeof(code) / sizeof(code[0]), code };
+	struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
 
 	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
 	CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
@@ -251,8 +250,8 @@ static void *choose_in_a_blocking_thread(void *unused)
 
 static void a_thread_that_blocks_the_signals_copies_by_kernel(void)
 {
-	void *(*const bodies[2])(void *) = { choose_in_a_thread, choose_in_a_blocking_thread };
-	const struct copier *const expected[2] = { &copier_direct, &copier_kernel };
+	void *(*const bodies[2])(void *) = {choose_in_a_thread, choose_in_a_blocking_thread};
+	const struct copier *const expected[2] = {&copier_direct, &copier_kernel};
 	pthread_t thread;
 	void *chosen;
 	int i;
@@ -268,8 +267,8 @@ static void a_thread_that_blocks_the_signals_copies_by_kernel(void)
 
 static void a_handler_in_front_of_ours_is_noticed(void)
 {
-	static const int signals[] = { SIGSEGV, SIGBUS };
-	const struct sigaction other = { .sa_handler = SIG_DFL };
+	static const int signals[] = {SIGSEGV, SIGBUS};
+	const struct sigaction other = {.sa_handler = SIG_DFL};
 	struct sigaction ours;
 	size_t i;
 
@@ -296,7 +295,7 @@ static double seconds_now(void)
 /* Nobody asks for a new look; the bound is many leases. */
 static void a_lease_ends_by_itself(void)
 {
-	const struct sigaction other = { .sa_handler = SIG_DFL };
+	const struct sigaction other = {.sa_handler = SIG_DFL};
 	double begin;
 
 	CHECK(fault_guard_install() == 0);
@@ -358,10 +357,10 @@ static void nonsense_ranges_are_not_mapped(void **state)
 	assert_false(fault_guard_is_mapped(&local, SIZE_MAX, false));
 	assert_false(fault_guard_is_mapped((void *)(UINTPTR_MAX - 7), 8, false));
 	assert_false(fault_guard_is_mapped((void *)(UINTPTR_MAX - 7), 9, false));
-	assert_false(fault_guard_is_mapped((void *)(uintptr_t)nonsense_ranges_are_not_mapped, 1,
-					   true));
-	assert_true(fault_guard_is_mapped((void *)(uintptr_t)nonsense_ranges_are_not_mapped, 1,
-					  false));
+	assert_false(
+		fault_guard_is_mapped((void *)(uintptr_t)nonsense_ranges_are_not_mapped, 1, true));
+	assert_true(
+		fault_guard_is_mapped((void *)(uintptr_t)nonsense_ranges_are_not_mapped, 1, false));
 }
 
 /* More mappings than one read of the list returns, so that lines are cut in two. */

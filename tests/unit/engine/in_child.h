@@ -32,8 +32,8 @@ static inline void child_set_handler(int signal_number, const struct sigaction *
 /* Runs @body with default signals and no core file; returns the wait status. */
 static inline int in_child(void (*body)(void))
 {
-	const struct sigaction by_default = { .sa_handler = SIG_DFL };
-	const struct rlimit no_core = { 0, 0 };
+	const struct sigaction by_default = {.sa_handler = SIG_DFL};
+	const struct rlimit no_core = {0, 0};
 	pid_t pid = fork();
 	int status = -1;
 

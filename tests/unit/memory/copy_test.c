@@ -35,11 +35,11 @@ static uint8_t pattern(size_t index)
 
 static struct pair map_pair(void)
 {
-	struct pair pair = { .page = (size_t)sysconf(_SC_PAGESIZE) };
+	struct pair pair = {.page = (size_t)sysconf(_SC_PAGESIZE)};
 	size_t i;
 
-	pair.first = mmap(NULL, 2 * pair.page, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	pair.first = mmap(NULL, 2 * pair.page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			  -1, 0);
 	assert_ptr_not_equal(pair.first, MAP_FAILED);
 	pair.second = pair.first + pair.page;
 	for (i = 0; i < 2 * pair.page; i++)
@@ -65,7 +65,8 @@ static void copies_every_size_at_every_alignment(void **state)
 			for (from = 0; from < 16; from++) {
 				memset(target, GUARD, sizeof(target));
 				assert_int_equal(copier_direct.copy(target + to, source + from,
-								    length), length);
+								    length),
+						 length);
 				assert_memory_equal(target + to, source + from, length);
 				for (i = 0; i < to; i++)
 					assert_int_equal(target[i], GUARD);
@@ -87,7 +88,8 @@ static void copies_large_ranges(void **state)
 	for (length = 4000; length < (3u << 20); length = length * 7 / 3) {
 		memset(target, GUARD, length + 40);
 		assert_int_equal(copier_direct.copy(target + length % 31, source + length % 17,
-						    length), length);
+						    length),
+				 length);
 		assert_memory_equal(target + length % 31, source + length % 17, length);
 		assert_int_equal(target[length % 31 + length], GUARD);
 	}
@@ -151,7 +153,7 @@ static void on_fault(int signal_number, siginfo_t *info, void *context)
 /* Called in the test itself: cmocka puts handlers of its own in place before each. */
 static void catch_faults(void)
 {
-	struct sigaction ours = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO };
+	struct sigaction ours = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
 
 	if (!copy_catches_faults)
 		skip();
@@ -185,8 +187,7 @@ static void source_that_ends_early_gives_a_short_count(void **state)
 			shift = 16 + (length + there) % 16;
 			memset(target, GUARD, sizeof(target));
 			copied = copier_direct.copy(target + shift, pair.second - there, length);
-			assert_short_count(copied, there, target + shift,
-					   expected + 300 - there);
+			assert_short_count(copied, there, target + shift, expected + 300 - there);
 			for (i = shift + there; i < sizeof(target); i++)
 				assert_int_equal(target[i], GUARD);
 		}
@@ -224,7 +225,7 @@ static void target_that_ends_early_gives_a_short_count(void **state)
 static void read_only_target_is_a_fault(void **state)
 {
 	struct pair pair;
-	uint8_t source[64] = { 1 };
+	uint8_t source[64] = {1};
 	uint64_t original = 5;
 
 	(void)state;

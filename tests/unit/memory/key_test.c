@@ -99,11 +99,14 @@ static void checks_leave_nothing_held(void **state)
 
 static void each_right_has_its_reason(void **state)
 {
-	static const struct { uint32_t right; enum reason reason; } cases[] = {
-		{ WRITE, REASON_KEY_NO_REMOTE_WRITE },
-		{ READ, REASON_KEY_NO_REMOTE_READ },
-		{ ATOMIC, REASON_KEY_NO_REMOTE_ATOMIC },
-		{ IBV_ACCESS_LOCAL_WRITE, REASON_KEY_NO_LOCAL_WRITE },
+	static const struct {
+		uint32_t right;
+		enum reason reason;
+	} cases[] = {
+		{WRITE, REASON_KEY_NO_REMOTE_WRITE},
+		{READ, REASON_KEY_NO_REMOTE_READ},
+		{ATOMIC, REASON_KEY_NO_REMOTE_ATOMIC},
+		{IBV_ACCESS_LOCAL_WRITE, REASON_KEY_NO_LOCAL_WRITE},
 	};
 	const uint32_t all = WRITE | READ | ATOMIC | IBV_ACCESS_LOCAL_WRITE;
 	uint64_t start = region_address(&region, 0);
@@ -195,7 +198,7 @@ static void nothing_is_checked_for_no_bytes(void **state)
 
 static void complaints_carry_the_facts(void **state)
 {
-	struct complaint complaint = { .reason = REASON_COUNT };
+	struct complaint complaint = {.reason = REASON_COUNT};
 	uint64_t start = region_address(&region, 16);
 
 	(void)state;

@@ -12,16 +12,18 @@ void region_init(struct region *region)
 	for (i = 0; i < REGION_BYTES; i++)
 		region->bytes[i] = (uint8_t)i;
 	region->access = (struct access){
-		.memory = &region->memory, .copier = &copier_direct, .pd = REGION_PD
-	};
+		.memory = &region->memory, .copier = &copier_direct, .pd = REGION_PD};
 }
 
 struct mr_slot *region_add_at(struct region *region, uint32_t key, size_t from, size_t length,
 			      uint32_t access, uint64_t iova)
 {
 	const struct mr mr = {
-		.iova = iova, .length = length, .address = region->bytes + from,
-		.pd = REGION_PD, .access = access,
+		.iova = iova,
+		.length = length,
+		.address = region->bytes + from,
+		.pd = REGION_PD,
+		.access = access,
 	};
 
 	return memory_register(&region->memory, &mr, key);

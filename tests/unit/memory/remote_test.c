@@ -51,36 +51,45 @@ static void write_and_read_reach_the_named_bytes_only(void **state)
 
 	(void)state;
 	assert_int_equal(remote_read(&region.access, KEY, region_address(&region, 70), bytes, 16,
-				     NULL), REASON_NONE);
+				     NULL),
+			 REASON_NONE);
 	assert_memory_equal(bytes, region.bytes + 70, 16);
 	memset(bytes, 0xf7, 16);
 	assert_int_equal(remote_write(&region.access, KEY, region_address(&region, 70), bytes, 16,
-				      NULL), REASON_NONE);
+				      NULL),
+			 REASON_NONE);
 	for (i = 0; i < REGION_BYTES; i++)
 		assert_int_equal(region.bytes[i], i >= 70 && i < 86 ? 0xf7 : i);
 }
 
 static void refused_accesses_change_nothing(void **state)
 {
-	uint8_t bytes[80] = { 0 };
+	uint8_t bytes[80] = {0};
 	uint64_t original = 99;
 
 	(void)state;
 	assert_int_equal(remote_write(&region.access, KEY ^ 1, region_address(&region, 64), bytes,
-				      8, NULL), REASON_KEY_UNKNOWN);
+				      8, NULL),
+			 REASON_KEY_UNKNOWN);
 	assert_int_equal(remote_write(&region.access, KEY, region_address(&region, 64), bytes, 65,
-				      NULL), REASON_KEY_RANGE);
+				      NULL),
+			 REASON_KEY_RANGE);
 	assert_int_equal(remote_write(&region.access, KEY, region_address(&region, 63), bytes, 1,
-				      NULL), REASON_KEY_RANGE);
+				      NULL),
+			 REASON_KEY_RANGE);
 	assert_int_equal(remote_read(&region.access, KEY, region_address(&region, 127), bytes, 2,
-				     NULL), REASON_KEY_RANGE);
+				     NULL),
+			 REASON_KEY_RANGE);
 	assert_int_equal(remote_fetch_add(&region.access, KEY, region_address(&region, 128), 1,
-					  &original, NULL), REASON_KEY_RANGE);
+					  &original, NULL),
+			 REASON_KEY_RANGE);
 	region.access.pd++;
 	assert_int_equal(remote_write(&region.access, KEY, region_address(&region, 64), bytes, 8,
-				      NULL), REASON_KEY_PD_MISMATCH);
+				      NULL),
+			 REASON_KEY_PD_MISMATCH);
 	assert_int_equal(remote_compare_swap(&region.access, KEY, region_address(&region, 64), 0, 1,
-					     &original, NULL), REASON_KEY_PD_MISMATCH);
+					     &original, NULL),
+			 REASON_KEY_PD_MISMATCH);
 	assert_int_equal(original, 99);
 	assert_untouched();
 }
@@ -88,7 +97,7 @@ static void refused_accesses_change_nothing(void **state)
 static void each_operation_needs_its_own_right(void **state)
 {
 	uint64_t start = region_address(&region, 64), original;
-	uint8_t bytes[8] = { 0 };
+	uint8_t bytes[8] = {0};
 
 	(void)state;
 	region_remove(&region, slot);
@@ -125,7 +134,8 @@ static void atomics_answer_with_the_original(void **state)
 	assert_int_equal(original, before + 5);
 	assert_int_equal(word_at(72), before + 5);
 	assert_int_equal(remote_compare_swap(&region.access, KEY, at, before + 5, 1, &original,
-					     NULL), REASON_NONE);
+					     NULL),
+			 REASON_NONE);
 	assert_int_equal(word_at(72), 1);
 	assert_int_equal(word_at(80), 0x5756555453525150ull);
 	assert_true(pin_slot_is_idle(&slot->pin));
@@ -146,7 +156,8 @@ static void misaligned_atomics_are_refused_after_all_else(void **state)
 	assert_int_equal(remote_fetch_add(&region.access, KEY ^ 1, at, 5, &original, NULL),
 			 REASON_KEY_UNKNOWN);
 	assert_int_equal(remote_fetch_add(&region.access, KEY, region_address(&region, 124), 5,
-					  &original, NULL), REASON_KEY_RANGE);
+					  &original, NULL),
+			 REASON_KEY_RANGE);
 	assert_int_equal(original, 99);
 	assert_untouched();
 }
@@ -175,7 +186,7 @@ static void missing_memory_is_a_fault(void **state)
 {
 	uint64_t start = region_address(&region, 64), original = 99;
 	struct complaint complaint;
-	uint8_t bytes[8] = { 0 };
+	uint8_t bytes[8] = {0};
 
 	(void)state;
 	region.access.copier = &copier_short;

@@ -27,7 +27,7 @@ static int set_up(void **state)
 
 static struct ibv_sge sge(size_t index, uint32_t length, uint32_t key)
 {
-	return (struct ibv_sge){ region_address(&region, index), length, key };
+	return (struct ibv_sge){region_address(&region, index), length, key};
 }
 
 /* Elements out of order, with empty ones whose keys nobody may look at. */
@@ -35,10 +35,10 @@ static struct ibv_sge sge(size_t index, uint32_t length, uint32_t key)
 #define LIST \
 	{ \
 		sge(500, 0, BAD_KEY), sge(64, 10, KEY), sge(0, 1, KEY), sge(0, 0, BAD_KEY), \
-		sge(32, 33, KEY), sge(7, 0, BAD_KEY) \
+			sge(32, 33, KEY), sge(7, 0, BAD_KEY) \
 	}
-static const size_t list_start[] = { 64, 0, 32 };
-static const size_t list_length[] = { 10, 1, 33 };
+static const size_t list_start[] = {64, 0, 32};
+static const size_t list_length[] = {10, 1, 33};
 
 /* Where byte @offset of the list lies among the region's bytes. */
 static size_t list_index(size_t offset)
@@ -61,7 +61,8 @@ static void gather_takes_every_cut(void **state)
 		for (length = 0; offset + length <= LIST_BYTES; length++) {
 			memset(bytes, 0xee, sizeof(bytes));
 			assert_int_equal(sge_gather(&region.access, list, 6, offset, bytes, length,
-						    NULL), REASON_NONE);
+						    NULL),
+					 REASON_NONE);
 			for (i = 0; i < length; i++)
 				assert_int_equal(bytes[i], list_index(offset + i));
 			assert_int_equal(bytes[length], 0xee);
@@ -84,7 +85,8 @@ static void scatter_fills_every_cut_and_nothing_else(void **state)
 			for (i = 0; i < length; i++)
 				expected[list_index(offset + i)] = 0xf7;
 			assert_int_equal(sge_scatter(&region.access, list, 6, offset, bytes, length,
-						     NULL), REASON_NONE);
+						     NULL),
+					 REASON_NONE);
 			assert_memory_equal(region.bytes, expected, REGION_BYTES);
 		}
 	}
@@ -105,7 +107,7 @@ static void lists_of_nothing_need_nothing(void **state)
 
 static void lengths_add_up_beyond_32_bits(void **state)
 {
-	const struct ibv_sge list[] = { sge(0, UINT32_MAX, KEY), sge(0, UINT32_MAX, KEY) };
+	const struct ibv_sge list[] = {sge(0, UINT32_MAX, KEY), sge(0, UINT32_MAX, KEY)};
 
 	(void)state;
 	assert_int_equal(sge_bytes(list, 2), 2ull * UINT32_MAX);
@@ -113,7 +115,7 @@ static void lengths_add_up_beyond_32_bits(void **state)
 
 static void a_bad_element_stops_the_copy_before_its_first_byte(void **state)
 {
-	const struct ibv_sge list[] = { sge(0, 8, KEY), sge(8, 8, KEY), sge(120, 9, KEY) };
+	const struct ibv_sge list[] = {sge(0, 8, KEY), sge(8, 8, KEY), sge(120, 9, KEY)};
 	uint8_t bytes[25];
 	struct complaint complaint;
 	size_t i;
@@ -128,14 +130,13 @@ static void a_bad_element_stops_the_copy_before_its_first_byte(void **state)
 	assert_int_equal(complaint.address, region_address(&region, 120));
 	assert_int_equal(complaint.length, 9);
 	assert_int_equal(complaint.limit, 8);
-	assert_int_equal(sge_gather(&region.access, list, 3, 0, bytes, 25, NULL),
-			 REASON_KEY_RANGE);
+	assert_int_equal(sge_gather(&region.access, list, 3, 0, bytes, 25, NULL), REASON_KEY_RANGE);
 	assert_int_equal(bytes[0], 0xf7);
 }
 
 static void only_touched_elements_are_checked(void **state)
 {
-	const struct ibv_sge list[] = { sge(0, 8, BAD_KEY), sge(8, 8, KEY), sge(16, 8, BAD_KEY) };
+	const struct ibv_sge list[] = {sge(0, 8, BAD_KEY), sge(8, 8, KEY), sge(16, 8, BAD_KEY)};
 	uint8_t bytes[8];
 
 	(void)state;
@@ -149,7 +150,7 @@ static void only_touched_elements_are_checked(void **state)
 
 static void writing_needs_local_write_and_reading_nothing(void **state)
 {
-	const struct ibv_sge list[] = { sge(8, 8, KEY), sge(128, 8, OTHER_KEY) };
+	const struct ibv_sge list[] = {sge(8, 8, KEY), sge(128, 8, OTHER_KEY)};
 	uint8_t bytes[16];
 
 	(void)state;
@@ -164,7 +165,7 @@ static void writing_needs_local_write_and_reading_nothing(void **state)
 static void local_access_respects_the_protection_domain(void **state)
 {
 	const struct ibv_sge one = sge(8, 8, KEY);
-	uint8_t bytes[8] = { 0 };
+	uint8_t bytes[8] = {0};
 
 	(void)state;
 	region.access.pd = REGION_PD + 1;
@@ -178,7 +179,7 @@ static void local_access_respects_the_protection_domain(void **state)
 
 static void elements_are_checked_wholly_when_the_list_is(void **state)
 {
-	const struct ibv_sge list[] = { sge(0, 8, KEY), sge(100, 29, KEY) };
+	const struct ibv_sge list[] = {sge(0, 8, KEY), sge(100, 29, KEY)};
 
 	(void)state;
 	assert_int_equal(sge_check(&region.access, list, 1, 0, NULL), REASON_NONE);
@@ -187,15 +188,13 @@ static void elements_are_checked_wholly_when_the_list_is(void **state)
 
 static void addresses_do_not_wrap(void **state)
 {
-	struct ibv_sge one = { UINT64_MAX - 3, 64, KEY };
+	struct ibv_sge one = {UINT64_MAX - 3, 64, KEY};
 	uint8_t bytes[64];
 
 	(void)state;
-	assert_int_equal(sge_gather(&region.access, &one, 1, 0, bytes, 64, NULL),
-			 REASON_KEY_RANGE);
+	assert_int_equal(sge_gather(&region.access, &one, 1, 0, bytes, 64, NULL), REASON_KEY_RANGE);
 	/* The part behind the wrap lies at a small address, which is no region's. */
-	assert_int_equal(sge_gather(&region.access, &one, 1, 8, bytes, 8, NULL),
-			 REASON_KEY_RANGE);
+	assert_int_equal(sge_gather(&region.access, &one, 1, 8, bytes, 8, NULL), REASON_KEY_RANGE);
 	one.addr = region_address(&region, 0);
 	one.length = UINT32_MAX;
 	assert_int_equal(sge_check(&region.access, &one, 1, 0, NULL), REASON_KEY_RANGE);
@@ -203,7 +202,7 @@ static void addresses_do_not_wrap(void **state)
 
 static void local_addresses_are_in_the_space_of_the_region(void **state)
 {
-	const struct ibv_sge one = { 0x1000 + 4, 8, 0x00a1b400u };
+	const struct ibv_sge one = {0x1000 + 4, 8, 0x00a1b400u};
 	uint8_t bytes[8];
 
 	(void)state;
@@ -214,9 +213,9 @@ static void local_addresses_are_in_the_space_of_the_region(void **state)
 
 static void missing_memory_is_a_fault_with_the_facts(void **state)
 {
-	const struct ibv_sge list[] = { sge(0, 8, KEY), sge(8, 8, KEY) };
+	const struct ibv_sge list[] = {sge(0, 8, KEY), sge(8, 8, KEY)};
 	struct complaint complaint;
-	uint8_t bytes[16] = { 0 };
+	uint8_t bytes[16] = {0};
 
 	(void)state;
 	region.access.copier = &copier_short;

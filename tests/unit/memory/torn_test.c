@@ -29,7 +29,7 @@ static void last_byte_is_seen_last(void **state)
 /* Proof that the reader would notice: the last byte comes first, by a good while. */
 static size_t copy_last_byte_first(void *to, const void *from, size_t length)
 {
-	const struct timespec pause = { .tv_nsec = 20000 };
+	const struct timespec pause = {.tv_nsec = 20000};
 
 	copier_direct.copy((uint8_t *)to + length - 1, (const uint8_t *)from + length - 1, 1);
 	nanosleep(&pause, NULL); /* tidy: the planted fault itself */
@@ -38,7 +38,7 @@ static size_t copy_last_byte_first(void *to, const void *from, size_t length)
 
 static void a_wrong_order_is_noticed(void **state)
 {
-	const struct copier wrong = { .copy = copy_last_byte_first };
+	const struct copier wrong = {.copy = copy_last_byte_first};
 
 	(void)state;
 	assert_true(torn_rounds(&wrong, 500, 2) > 0);
@@ -83,9 +83,10 @@ static unsigned int count_torn_words(struct flicker *flicker, unsigned int looks
 
 static void aligned_words_are_never_torn(void **state)
 {
-	static const struct { size_t offset, length; } cases[] = {
-		{ 0, 8 }, { 8, 8 }, { 0, 16 }, { 56, 16 }, { 3, 21 }, { 4, 12 }, { 5, 100 },
-		{ 8, 72 }, { 1, 200 },
+	static const struct {
+		size_t offset, length;
+	} cases[] = {
+		{0, 8}, {8, 8}, {0, 16}, {56, 16}, {3, 21}, {4, 12}, {5, 100}, {8, 72}, {1, 200},
 	};
 	static struct flicker flicker;
 	pthread_t writer;
@@ -107,7 +108,7 @@ static void aligned_words_are_never_torn(void **state)
 /* A counter read into a packet that is aligned to nothing is still one value. */
 static void a_flag_is_read_whole_into_any_place(void **state)
 {
-	static struct flicker flicker = { .length = 8 };
+	static struct flicker flicker = {.length = 8};
 	uint8_t packet[24];
 	pthread_t writer;
 	unsigned int i, torn = 0;
