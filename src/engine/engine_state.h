@@ -115,6 +115,7 @@ struct engine_cq {
 	struct event_queue *async;
 	void *object;
 	_Atomic uint32_t user_count;
+	_Atomic vbn_time idle_since; /* a poll found nothing and yielded then; 0: not idle */
 };
 
 struct engine_qp {
@@ -163,7 +164,7 @@ struct pass;
  * every link, warm or not. Returns whether anything was found.
  */
 bool progress(struct engine *engine, bool all);
-/* After a post: what the self link holds, and what was kicked meanwhile. */
+/* After a post: what the self link holds. What is left to do then is told to the helper. */
 void progress_after_send(struct engine *engine);
 vbn_time progress_next_deadline(struct engine *engine);
 /* Whether pollers read @link themselves: it carried packets a moment ago. */
@@ -171,7 +172,10 @@ bool progress_link_is_warm(const struct engine_link *link, vbn_time now);
 
 /* run.c: everything one QP has to send, complete and tell. Its lock is held. */
 void run_qp(struct engine_qp *qp, struct pass *pass);
-/* Only what qp_receive() or qp_deadline() left in the outbox. Its lock is held. */
-void run_outbox(struct engine_qp *qp, struct pass *pass);
+/*
+ * Only what qp_receive() or qp_deadline() left in the outbox. Its lock is held. True: what
+ * came of it (a payload that cannot be read, a CQ that overran) makes run_qp() necessary.
+ */
+bool run_outbox(struct engine_qp *qp, struct pass *pass);
 
 #endif

@@ -93,6 +93,7 @@ static bool push_completion(struct engine_qp *qp, const struct completion *compl
 	};
 	struct event notify = {.object = cq->object};
 	struct event overrun = {.object = cq->object, .type = IBV_EVENT_CQ_ERR};
+	struct complaint complaint = {.reason = REASON_CQ_OVERRUN};
 	enum cq_push_result result;
 
 	if (completion->status != IBV_WC_SUCCESS)
@@ -103,20 +104,22 @@ static bool push_completion(struct engine_qp *qp, const struct completion *compl
 		event_queue_push(cq->channel, &notify);
 	if (result == CQ_OVERRUN_FIRST && cq->async)
 		event_queue_push(cq->async, &overrun);
+	complaint.limit = cq->queue.capacity;
 	pthread_mutex_unlock(&cq->lock);
 	if (result == CQ_OVERRUN_FIRST)
-		explain_event(qp->qp->number, IBV_EVENT_CQ_ERR,
-			      &(struct complaint){.reason = REASON_CQ_OVERRUN,
-						  .limit = cq->queue.capacity});
+		explain_event(qp->qp->number, IBV_EVENT_CQ_ERR, &complaint);
 	return result == CQ_PUSHED || result == CQ_PUSHED_NOTIFY;
 }
 
-static void overrun(struct engine_qp *qp, struct pass *pass)
+/* True: the QP went to ERROR by this, and has flushes to tell. */
+static bool overrun(struct engine_qp *qp, struct pass *pass)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
-	if (qp->qp->state != IBV_QPS_ERR)
-		qp_modify(qp->qp, &attr, IBV_QP_STATE, NULL, &pass->core);
+	if (qp->qp->state == IBV_QPS_ERR)
+		return false;
+	qp_modify(qp->qp, &attr, IBV_QP_STATE, NULL, &pass->core);
+	return true;
 }
 
 static void raise_events(struct engine_qp *qp, const struct outbox *out)
@@ -132,19 +135,20 @@ static void raise_events(struct engine_qp *qp, const struct outbox *out)
 	}
 }
 
-void run_outbox(struct engine_qp *qp, struct pass *pass)
+bool run_outbox(struct engine_qp *qp, struct pass *pass)
 {
 	struct outbox *out = &pass->outbox;
 	bool has_overrun = false;
+	bool has_more = !send_packets(qp, pass);
 
-	send_packets(qp, pass);
 	for (uint32_t i = 0; i < out->completion_count; i++)
 		if (!push_completion(qp, &out->completions[i], pass->core.now))
 			has_overrun = true;
 	raise_events(qp, out);
 	if (has_overrun)
-		overrun(qp, pass);
+		has_more |= overrun(qp, pass);
 	outbox_clear(out);
+	return has_more;
 }
 
 void run_qp(struct engine_qp *qp, struct pass *pass)
@@ -155,7 +159,7 @@ void run_qp(struct engine_qp *qp, struct pass *pass)
 
 	for (int rounds = 0; has_more && rounds < ROUNDS_MAX; rounds++) {
 		has_more = qp_output(qp->qp, &pass->core, &pass->outbox);
-		run_outbox(qp, pass);
+		has_more |= run_outbox(qp, pass);
 	}
 	if (!has_more)
 		deadline = qp_next_deadline(qp->qp);

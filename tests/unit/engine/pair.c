@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "unit/engine/pair.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -25,6 +26,12 @@ static struct engine *open_engine(const char *address, const char *fault)
 
 struct engine_qp *side_new_qp(struct side *side, const struct pair_settings *settings)
 {
+	return side_new_qp_on(side, settings, side->cq);
+}
+
+struct engine_qp *side_new_qp_on(struct side *side, const struct pair_settings *settings,
+				 struct engine_cq *cq)
+{
 	struct engine_qp_attr attr = {
 		.type = IBV_QPT_RC,
 		.cap = {.max_send_wr = settings->depth,
@@ -32,8 +39,8 @@ struct engine_qp *side_new_qp(struct side *side, const struct pair_settings *set
 			.max_send_sge = 2,
 			.max_recv_sge = 2},
 		.signals_all = true,
-		.send_cq = side->cq,
-		.recv_cq = side->cq,
+		.send_cq = cq,
+		.recv_cq = cq,
 		.async = side->async,
 		.object = side,
 		.device = side->devices,
@@ -136,15 +143,23 @@ void side_connect(struct side *side, struct engine_qp *qp, const struct side *pe
 			 0);
 }
 
+static struct engine *open_host(const struct pair_settings *settings, int host)
+{
+	char address[32];
+
+	snprintf(address, sizeof(address), "%s.%d",
+		 settings->subnet ? settings->subnet : "127.88.0", host);
+	return open_engine(address, settings->fault);
+}
+
 void pair_open(struct pair *pair, const struct pair_settings *settings)
 {
-	struct engine *first = open_engine("127.88.0.2", settings->fault);
+	struct engine *first = open_host(settings, 2);
 
 	memset(pair, 0, sizeof(*pair));
 	pair->settings = *settings;
 	open_side(&pair->a, first, settings);
-	open_side(&pair->b, settings->is_self ? first : open_engine("127.88.0.3", settings->fault),
-		  settings);
+	open_side(&pair->b, settings->is_self ? first : open_host(settings, 3), settings);
 	side_connect(&pair->a, pair->a.qp, &pair->b, engine_qp_number(pair->b.qp), settings);
 	side_connect(&pair->b, pair->b.qp, &pair->a, engine_qp_number(pair->a.qp), settings);
 }

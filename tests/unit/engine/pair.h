@@ -34,6 +34,8 @@ struct pair_settings {
 	uint32_t depth;	   /* of queues */
 	bool has_channel;  /* CQs report to side.channel */
 	uint8_t timeout, retry_cnt;
+	/* Programs that run at the same time need addresses of their own: "127.66.1"; NULL: 127.88.0. */
+	const char *subnet;
 };
 
 extern const struct pair_settings pair_usual;
@@ -55,8 +57,10 @@ void side_close(struct side *side);
 	 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
 struct ibv_qp_attr side_rtr_attr(const struct side *peer, uint32_t peer_qpn);
 
-/* One more QP on a side, in RESET. */
+/* One more QP on a side, in RESET; with @cq for both queues where that is not NULL. */
 struct engine_qp *side_new_qp(struct side *side, const struct pair_settings *settings);
+struct engine_qp *side_new_qp_on(struct side *side, const struct pair_settings *settings,
+				 struct engine_cq *cq);
 /* RESET to RTS, towards the QP number @peer_qpn of @peer. */
 void side_connect(struct side *side, struct engine_qp *qp, const struct side *peer,
 		  uint32_t peer_qpn, const struct pair_settings *settings);
