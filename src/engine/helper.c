@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/helper.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -15,26 +14,48 @@
 
 #define LEASE_NS_MIN (5 * VBN_MICROSECOND)
 #define LEASE_NS_MAX (1 * VBN_MILLISECOND)
+/* How long nobody may be able to wake the helper after the program closed its descriptor. */
+#define SLEEP_NS_MAX (1 * VBN_SECOND)
+/* Without a descriptor to be woken by, and none to be had, looking often is all there is. */
+#define SLEEP_NS_DEAF (1 * VBN_MILLISECOND)
 
 void helper_init(struct helper *helper)
 {
 	*helper = (struct helper){.wake.fd = -1, .lease_ns = LEASE_NS_MIN};
 	pthread_mutex_init(&helper->start_lock, NULL);
+	pthread_mutex_init(&helper->wake_lock, NULL);
 }
 
 static void wake_up(struct helper *helper)
 {
 	uint64_t one = 1;
-	ssize_t written = write(helper->wake.fd, &one, sizeof(one));
 
-	(void)written; /* full means that it is awake already */
+	pthread_mutex_lock(&helper->wake_lock);
+	if (descriptor_is_ours(&helper->wake)) {
+		ssize_t written = write(helper->wake.fd, &one, sizeof(one));
+
+		(void)written; /* full means that it is awake already */
+	}
+	pthread_mutex_unlock(&helper->wake_lock);
+}
+
+/* The number to wait on, after a new descriptor where the program took the old one; or -1. */
+static int wake_descriptor(struct helper *helper)
+{
+	int fd;
+
+	pthread_mutex_lock(&helper->wake_lock);
+	if (!descriptor_is_ours(&helper->wake))
+		helper->wake = descriptor_adopt(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	fd = helper->wake.fd;
+	pthread_mutex_unlock(&helper->wake_lock);
+	return fd;
 }
 
 void helper_notice(struct engine *engine, vbn_time deadline)
 {
 	struct helper *helper = &engine->helper;
 
-	atomic_thread_fence(memory_order_seq_cst);
 	if (atomic_load(&helper->sleeps_until) > deadline)
 		wake_up(helper);
 }
@@ -51,45 +72,80 @@ void helper_take_over(struct engine *engine)
 static void drain(struct helper *helper)
 {
 	uint64_t count;
-	ssize_t got = read(helper->wake.fd, &count, sizeof(count));
 
-	(void)got;
+	pthread_mutex_lock(&helper->wake_lock);
+	if (descriptor_is_ours(&helper->wake)) {
+		ssize_t got = read(helper->wake.fd, &count, sizeof(count));
+
+		(void)got;
+	}
+	pthread_mutex_unlock(&helper->wake_lock);
 }
 
-/*
- * Waits for the wake-up, for the links, and at the longest until @until. Not @armed: the
- * links that pollers read are left out. True: a link has something.
- */
-static bool sleep_until(struct engine *engine, vbn_time until, bool armed)
+/* The links to wait on. Not @armed: those that pollers read are left out. */
+static nfds_t add_links(struct engine *engine, bool armed, struct pollfd *waits)
 {
-	struct helper *helper = &engine->helper;
-	struct pollfd waits[1 + ENGINE_LINKS_MAX] = {{.fd = helper->wake.fd, .events = POLLIN}};
-	nfds_t wait_count = 1;
-	struct timespec timeout = {0};
+	uint32_t link_count = atomic_load(&engine->link_count);
 	vbn_time now = clock_now();
-	int ready;
+	nfds_t wait_count = 0;
 
-	for (uint32_t i = 0; i < atomic_load(&engine->link_count); i++) {
+	for (uint32_t i = 0; i < link_count; i++) {
 		struct link *link = engine->links[i].link;
 		int fd = link->ops->descriptor(link);
 
 		if (fd >= 0 && (armed || !progress_link_is_warm(&engine->links[i], now)))
 			waits[wait_count++] = (struct pollfd){.fd = fd, .events = POLLIN};
 	}
-	atomic_store(&helper->is_leased, !armed);
+	return wait_count;
+}
+
+/*
+ * Says that the helper sleeps, and returns until when it may. Whoever changes something
+ * after this wakes it; what was changed before is seen here.
+ */
+static vbn_time announce_sleep(struct engine *engine, vbn_time until, bool armed)
+{
+	struct helper *helper = &engine->helper;
+
+	if (!armed) {
+		atomic_store(&helper->is_leased, true);
+		/* A lease that was ended between the look at the clock and here. */
+		return atomic_load(&engine->last_poll) == 0 ? 0 : until;
+	}
 	atomic_store(&helper->sleeps_until, until);
 	until = vbn_time_min(until, progress_next_deadline(engine));
-	/* A lease that was ended between the look at the clock and here. */
-	if (!armed && atomic_load(&engine->last_poll) == 0)
-		until = 0;
-	now = clock_now();
+	/* A deadline behind this one needs no wake-up; 0 would mean that we are awake. */
+	atomic_store(&helper->sleeps_until, until ? until : 1);
+	return until;
+}
+
+static int wait_until(struct pollfd *waits, nfds_t wait_count, vbn_time until)
+{
+	struct timespec timeout = {0};
+	vbn_time now = clock_now();
+
 	if (until > now) {
-		uint64_t left = until - now;
+		uint64_t left =
+			vbn_time_min(until - now, waits[0].fd < 0 ? SLEEP_NS_DEAF : SLEEP_NS_MAX);
 
 		timeout.tv_sec = (time_t)(left / VBN_SECOND);
 		timeout.tv_nsec = (long)(left % VBN_SECOND);
 	}
-	ready = ppoll(waits, wait_count, until == VBN_TIME_NEVER ? NULL : &timeout, NULL);
+	return ppoll(waits, wait_count, &timeout, NULL);
+}
+
+/* Waits for a wake-up, for the links, and at the longest until @until. True: a link has something. */
+static bool sleep_until(struct engine *engine, vbn_time until, bool armed)
+{
+	struct helper *helper = &engine->helper;
+	struct pollfd waits[1 + ENGINE_LINKS_MAX] = {
+		{.fd = wake_descriptor(helper), .events = POLLIN}};
+	nfds_t wait_count;
+	int ready;
+
+	until = announce_sleep(engine, until, armed);
+	wait_count = 1 + add_links(engine, armed, waits + 1);
+	ready = wait_until(waits, wait_count, until);
 	atomic_store(&helper->sleeps_until, 0);
 	atomic_store(&helper->is_leased, false);
 	if (ready > 0 && waits[0].revents) {
@@ -193,13 +249,11 @@ void helper_start(struct engine *engine)
 		return;
 	pthread_mutex_lock(&helper->start_lock);
 	if (atomic_load(&helper->state) == HELPER_ABSENT) {
-		int error = 0;
+		int error;
 
-		helper->wake = descriptor_adopt(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-		if (helper->wake.fd < 0)
-			error = errno;
-		else
-			error = create_thread(engine);
+		/* Without a descriptor the helper looks by itself now and then. */
+		wake_descriptor(helper);
+		error = create_thread(engine);
 		if (error)
 			explain_note(LOG_ERROR,
 				     "no helper thread (%s): peers are served only while the "
@@ -221,5 +275,6 @@ void helper_stop(struct engine *engine)
 	}
 	atomic_store(&helper->state, HELPER_ABSENT);
 	descriptor_close(&helper->wake);
+	pthread_mutex_destroy(&helper->wake_lock);
 	pthread_mutex_destroy(&helper->start_lock);
 }

@@ -15,8 +15,14 @@
  * at once: the program is about to sleep.
  *
  * A lost wake-up would be a hang. The sleeper stores until when it sleeps, then
- * looks for deadlines again; whoever sets a deadline stores it, then looks until when
- * the helper sleeps. Both sequentially consistent: one of the two sees the other.
+ * looks for links and deadlines again; whoever adds a link or sets a deadline stores
+ * it, then looks until when the helper sleeps. All of it sequentially consistent, or under
+ * one lock: one of the two sees the other. A lease needs no wake-up for deadlines: the
+ * poller serves them, and it ends soon.
+ *
+ * The wake-up is a descriptor in a program that is not ours. When the program closed it
+ * or put something else in its place nothing is written there, and the helper makes a
+ * new one when it wakes, after a second at the latest.
  */
 #ifndef VBN_ENGINE_HELPER_H
 #define VBN_ENGINE_HELPER_H
@@ -37,8 +43,9 @@ struct helper {
 	pthread_mutex_t start_lock;
 	_Atomic int state; /* enum helper_state */
 	_Atomic bool must_stop;
+	pthread_mutex_t wake_lock;     /* of wake; a leaf */
 	struct descriptor wake;	       /* an eventfd */
-	_Atomic vbn_time sleeps_until; /* 0: awake */
+	_Atomic vbn_time sleeps_until; /* 0: awake, or in a lease */
 	_Atomic bool is_leased;	       /* asleep with the links disarmed */
 	uint64_t lease_ns;	       /* the helper's own */
 };
@@ -50,7 +57,7 @@ void helper_init(struct helper *helper);
  */
 void helper_start(struct engine *engine);
 void helper_stop(struct engine *engine);
-/* @deadline was set: wakes the helper if it would oversleep it. */
+/* @deadline was set, or 0: there is a new link. Wakes the helper if it would oversleep that. */
 void helper_notice(struct engine *engine, vbn_time deadline);
 /* The program is about to sleep or compute: the lease ends now. */
 void helper_take_over(struct engine *engine);

@@ -20,6 +20,7 @@
 struct receiver {
 	struct link_sink sink;
 	struct engine *engine;
+	const struct engine_link *link;
 	struct pass *pass;
 };
 
@@ -59,24 +60,27 @@ static void touch(struct pass *pass, struct engine_qp *qp)
 	pass->touched[pass->touched_count++] = qp;
 }
 
-/* A connected QP hears its peer only: right addresses, both of them. */
-static bool comes_from_peer(const struct engine_qp *qp, const struct link_packet *packet)
+/* A connected QP hears its peer only: right addresses, both of them, by the chosen link. */
+static bool comes_from_peer(const struct engine_qp *qp, const struct receiver *receiver,
+			    const struct link_packet *packet)
 {
-	return qp->link && link_address_is_equal(&qp->route.path.destination, &packet->source) &&
+	return qp->link == receiver->link &&
+	       link_address_is_equal(&qp->route.path.destination, &packet->source) &&
 	       link_address_is_equal(&qp->route.path.source, &packet->destination);
 }
 
-static enum reason feed_qp(struct engine_qp *qp, struct pass *pass,
+static enum reason feed_qp(struct engine_qp *qp, const struct receiver *receiver,
 			   const struct link_packet *arrived, const struct packet *packet)
 {
 	enum reason reason = REASON_DROP_SOURCE;
+	struct pass *pass = receiver->pass;
 
 	pthread_mutex_lock(&qp->lock);
-	if (comes_from_peer(qp, arrived)) {
+	if (comes_from_peer(qp, receiver, arrived)) {
 		reason = qp_receive(qp->qp, packet, &pass->core, &pass->outbox);
 		if (pass->outbox.completion_count || pass->outbox.event_count ||
 		    pass->outbox.packet_count)
-			run_outbox(qp, pass);
+			run_outbox(qp, pass); /* run_qp() follows in any case */
 	}
 	pthread_mutex_unlock(&qp->lock);
 	return reason;
@@ -102,7 +106,7 @@ static void receiver_deliver(struct link_sink *sink, const struct link_packet *a
 	}
 	struct engine_qp *qp = ((struct qp_slot *)slot)->qp;
 
-	reason = feed_qp(qp, receiver->pass, arrived, &packet);
+	reason = feed_qp(qp, receiver, arrived, &packet);
 	if (reason)
 		count_drop(receiver->engine, reason, 1);
 	touch(receiver->pass, qp);
@@ -119,6 +123,7 @@ static bool read_link(struct engine *engine, struct engine_link *link, struct pa
 	struct receiver receiver = {
 		.sink = {.deliver = receiver_deliver, .drop = receiver_drop},
 		.engine = engine,
+		.link = link,
 		.pass = pass,
 	};
 	bool has_found = false;
@@ -186,12 +191,32 @@ bool progress_link_is_warm(const struct engine_link *link, vbn_time now)
 	return now < vbn_time_add(last, ENGINE_LINK_WARM_NS) || has_packets(link, now);
 }
 
+/*
+ * A link may be left with packets: held back by fault injection, or more than one turn
+ * takes. Whoever goes away now leaves them to the helper. (What waits in a socket wakes
+ * it by itself.)
+ */
+static void leave_to_helper(struct engine *engine, vbn_time now)
+{
+	uint32_t link_count = atomic_load_explicit(&engine->link_count, memory_order_acquire);
+
+	for (uint32_t i = 0; i < link_count; i++) {
+		struct link *link = engine->links[i].link;
+		vbn_time deadline = link->ops->next_deadline(link);
+
+		if (deadline != VBN_TIME_NEVER)
+			helper_notice(engine, deadline < now ? now : deadline);
+	}
+}
+
 bool progress(struct engine *engine, bool all)
 {
 	struct pass *pass = pass_begin(engine);
 	uint32_t link_count = atomic_load_explicit(&engine->link_count, memory_order_acquire);
 	bool has_found = false;
 
+	/* Nobody else watches the cold ones where a helper may not be. */
+	all |= atomic_load_explicit(&engine->helper.state, memory_order_relaxed) != HELPER_RUNNING;
 	for (uint32_t i = 0; i < link_count; i++) {
 		struct engine_link *link = &engine->links[i];
 
@@ -202,6 +227,7 @@ bool progress(struct engine *engine, bool all)
 	/* What the deadlines or the last QPs sent to this process itself. */
 	if (engine->self_link && has_packets(engine->self_link, pass->core.now))
 		has_found |= serve_link(engine, engine->self_link, pass);
+	leave_to_helper(engine, pass->core.now);
 	pass_end(pass);
 	return has_found;
 }
@@ -209,13 +235,14 @@ bool progress(struct engine *engine, bool all)
 void progress_after_send(struct engine *engine)
 {
 	struct engine_link *self = engine->self_link;
-	struct pass *pass;
 
-	if (!self || !has_packets(self, 0))
-		return;
-	pass = pass_begin(engine);
-	serve_link(engine, self, pass);
-	pass_end(pass);
+	if (self && has_packets(self, 0)) {
+		struct pass *pass = pass_begin(engine);
+
+		serve_link(engine, self, pass);
+		pass_end(pass);
+	}
+	leave_to_helper(engine, 1);
 }
 
 vbn_time progress_next_deadline(struct engine *engine)

@@ -92,9 +92,7 @@ static void remove_at(struct timers *timers, uint32_t index)
 
 static void publish_next(struct timers *timers)
 {
-	atomic_store_explicit(&timers->next,
-			      timers->count ? timers->heap[0]->deadline : VBN_TIME_NEVER,
-			      memory_order_release);
+	atomic_store(&timers->next, timers->count ? timers->heap[0]->deadline : VBN_TIME_NEVER);
 }
 
 void timers_set(struct timers *timers, struct timer *timer, vbn_time deadline)

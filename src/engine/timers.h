@@ -38,9 +38,10 @@ void timers_set(struct timers *timers, struct timer *timer, vbn_time deadline);
  */
 struct timer *timers_pop(struct timers *timers, vbn_time now, bool (*pin)(struct timer *timer));
 
+/* Sequentially consistent with what the caller stored before (helper.h). */
 static inline vbn_time timers_next(const struct timers *timers)
 {
-	return atomic_load_explicit(&timers->next, memory_order_acquire);
+	return atomic_load(&timers->next);
 }
 
 #endif
