@@ -2,12 +2,12 @@
 #include "engine/events.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "link/descriptor.h"
@@ -32,14 +32,14 @@ struct event_queue *event_queue_create(void)
 		return NULL;
 	}
 	/* The program puts this number into its own poll set: it stays where it is. */
-	queue->descriptor.fd = fd;
+	queue->descriptor = descriptor_recognise(fd);
 	pthread_mutex_init(&queue->lock, NULL);
 	return queue;
 }
 
 void event_queue_destroy(struct event_queue *queue)
 {
-	close(queue->descriptor.fd);
+	descriptor_close(&queue->descriptor);
 	pthread_mutex_destroy(&queue->lock);
 	free(queue->events);
 	free(queue);
@@ -69,14 +69,16 @@ static bool grow(struct event_queue *queue)
 void event_queue_push(struct event_queue *queue, const struct event *event)
 {
 	uint64_t one = 1;
-	ssize_t written;
 
 	pthread_mutex_lock(&queue->lock);
 	if (queue->count < queue->capacity || grow(queue)) {
 		queue->events[(queue->head + queue->count++) % queue->capacity] = *event;
-		/* Fails only when the program closed or exchanged the descriptor. */
-		written = write(queue->descriptor.fd, &one, sizeof(one));
-		(void)written;
+		/* A program that closed the descriptor has no use for the count. */
+		if (descriptor_is_ours(&queue->descriptor)) {
+			ssize_t written = write(queue->descriptor.fd, &one, sizeof(one));
+
+			(void)written;
+		}
 	}
 	pthread_mutex_unlock(&queue->lock);
 }
@@ -87,8 +89,14 @@ int event_queue_pop(struct event_queue *queue, struct event *event,
 	uint64_t one;
 
 	for (;;) {
-		ssize_t got = read(queue->descriptor.fd, &one, sizeof(one));
 		bool has_event;
+		ssize_t got;
+
+		if (!descriptor_is_ours(&queue->descriptor)) {
+			errno = EBADF;
+			return -1;
+		}
+		got = read(queue->descriptor.fd, &one, sizeof(one));
 
 		if (got != (ssize_t)sizeof(one)) {
 			if (got >= 0)
@@ -111,6 +119,20 @@ int event_queue_pop(struct event_queue *queue, struct event *event,
 	}
 }
 
+/*
+ * Takes one from the descriptor's count without ever waiting: a reader may have been
+ * faster, and a plain read() would then wait for the next event with the lock held.
+ * Before Linux 5.8 the count stays, and a reader is woken once in vain.
+ */
+static bool take_count(struct event_queue *queue)
+{
+	uint64_t one;
+	struct iovec vector = {&one, sizeof(one)};
+
+	return descriptor_is_ours(&queue->descriptor) &&
+	       preadv2(queue->descriptor.fd, &vector, 1, -1, RWF_NOWAIT) == (ssize_t)sizeof(one);
+}
+
 uint32_t event_queue_purge(struct event_queue *queue, const void *object)
 {
 	uint32_t kept = 0, purged;
@@ -124,17 +146,8 @@ uint32_t event_queue_purge(struct event_queue *queue, const void *object)
 	}
 	purged = queue->count - kept;
 	queue->count = kept;
-	/* The descriptor counts as many as are queued; a reader may have taken one already. */
-	for (uint32_t i = 0; i < purged; i++) {
-		struct pollfd ready = {.fd = queue->descriptor.fd, .events = POLLIN};
-		uint64_t one;
-		ssize_t got;
-
-		if (poll(&ready, 1, 0) != 1 || !(ready.revents & POLLIN))
-			break;
-		got = read(queue->descriptor.fd, &one, sizeof(one));
-		(void)got;
-	}
+	for (uint32_t i = 0; i < purged && take_count(queue); i++)
+		;
 	pthread_mutex_unlock(&queue->lock);
 	return purged;
 }

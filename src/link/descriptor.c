@@ -20,24 +20,26 @@ static int high_number(void)
 	return limit.rlim_cur > HIGH_NUMBER + 64 ? HIGH_NUMBER : (int)limit.rlim_cur / 2;
 }
 
-struct descriptor descriptor_adopt(int fd)
+struct descriptor descriptor_recognise(int fd)
 {
 	struct descriptor descriptor = {.fd = fd};
 	struct stat status;
-	int moved;
 
-	if (fd < 0)
-		return descriptor;
-	moved = fcntl(fd, F_DUPFD_CLOEXEC, high_number());
-	if (moved >= 0) {
-		close(fd);
-		descriptor.fd = moved;
-	}
-	if (fstat(descriptor.fd, &status) == 0) {
+	if (fd >= 0 && fstat(fd, &status) == 0) {
 		descriptor.device = status.st_dev;
 		descriptor.inode = status.st_ino;
 	}
 	return descriptor;
+}
+
+struct descriptor descriptor_adopt(int fd)
+{
+	int moved = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, high_number());
+
+	if (moved < 0)
+		return descriptor_recognise(fd);
+	close(fd);
+	return descriptor_recognise(moved);
 }
 
 bool descriptor_is_ours(const struct descriptor *descriptor)
@@ -46,6 +48,18 @@ bool descriptor_is_ours(const struct descriptor *descriptor)
 
 	return descriptor->fd >= 0 && fstat(descriptor->fd, &status) == 0 &&
 	       status.st_dev == descriptor->device && status.st_ino == descriptor->inode;
+}
+
+int descriptor_use(const struct descriptor *descriptor, _Atomic vbn_time *looked_at, vbn_time now)
+{
+	vbn_time last = atomic_load_explicit(looked_at, memory_order_relaxed);
+
+	if (now >= last && now - last < DESCRIPTOR_TRUST_NS)
+		return descriptor->fd;
+	if (!descriptor_is_ours(descriptor))
+		return -1;
+	atomic_store_explicit(looked_at, now, memory_order_relaxed);
+	return descriptor->fd;
 }
 
 void descriptor_close(struct descriptor *descriptor)

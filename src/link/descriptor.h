@@ -7,9 +7,15 @@
 #ifndef VBN_LINK_DESCRIPTOR_H
 #define VBN_LINK_DESCRIPTOR_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "base/time.h"
+
+/* So long is a look believed: closing and opening anew takes programs longer. */
+#define DESCRIPTOR_TRUST_NS (100 * VBN_MICROSECOND)
 
 /* A descriptor and what it was when we made it. */
 struct descriptor {
@@ -20,8 +26,19 @@ struct descriptor {
 
 /* Takes over @fd (closing that number) at a high number; fd is -1 if @fd was negative. */
 struct descriptor descriptor_adopt(int fd);
-/* Whether the number still means what we made: false after the program closed it. */
+/* The same where the number must stay, because the program knows it. */
+struct descriptor descriptor_recognise(int fd);
+/*
+ * Whether the number still means what we made: false after the program closed it
+ * or put something else there. Kinds that share one inode (eventfd, epoll, timerfd) cannot be
+ * told from each other.
+ */
 bool descriptor_is_ours(const struct descriptor *descriptor);
+/*
+ * The number for use at @now, or -1 when it is not ours any more. For hot paths: looks
+ * at most once in DESCRIPTOR_TRUST_NS, @looked_at is when. Any thread.
+ */
+int descriptor_use(const struct descriptor *descriptor, _Atomic vbn_time *looked_at, vbn_time now);
 /* Closes it, if it is still ours. */
 void descriptor_close(struct descriptor *descriptor);
 

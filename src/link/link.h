@@ -95,6 +95,7 @@ struct link_properties {
 	const char *name;     /* "udp", "self" */
 	uint32_t payload_max; /* most bytes of payload in one packet */
 	bool is_lossless;
+	bool is_internal; /* both ends are this link: each packet that is sent is received here */
 	/* Bytes that may be under way to one receiver; INT64_MAX: no limit. */
 	int64_t flow_bytes_max;
 };
@@ -114,7 +115,10 @@ struct link_ops {
 	 */
 	uint32_t (*receive)(struct link *link, struct link_sink *sink, uint32_t budget,
 			    vbn_time now);
-	/* Readable when receive() would find something; -1: told by the kick of the sender. */
+	/*
+	 * Readable when receive() would find something; -1: there is none, next_deadline() tells;
+	 * or it was lost, and nothing comes any more.
+	 */
 	int (*descriptor)(const struct link *link);
 	/* Delayed packets: when receive() is to be called at the latest. */
 	vbn_time (*next_deadline)(const struct link *link);

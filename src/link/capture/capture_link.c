@@ -3,13 +3,20 @@
  * A capture file of what a link carries, both directions, as Ethernet frames that
  * Wireshark reads. Links have no Ethernet, so the MACs are made from the addresses;
  * IP and UDP headers are what the kernel writes for us (identification 0, DF).
+ *
+ * On a link inside the process what is sent is what is received: it is written once. The
+ * file's descriptor is recognised before each write, since the program may have closed
+ * it; what is carried after that is not captured.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pcap/pcap.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "link/descriptor.h"
 #include "link/link.h"
 #include "wire/frame.h"
 
@@ -18,6 +25,7 @@
 
 struct capture_file {
 	pthread_mutex_t lock;
+	struct descriptor descriptor; /* of the dumper's stream */
 	pcap_t *pcap;
 	pcap_dumper_t *dumper;
 	uint8_t frame[FRAME_BYTES_MAX];
@@ -27,40 +35,68 @@ struct capture_link {
 	struct link link;
 	struct link *inner;
 	struct capture_file *file;
+	bool is_internal; /* both ends are here */
 };
+
+/* A stream at a high number, which the program's own use of low ones does not meet. */
+static FILE *open_stream(const char *name, struct descriptor *descriptor)
+{
+	FILE *stream = NULL;
+
+	*descriptor = descriptor_adopt(
+		open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644));
+	if (descriptor->fd >= 0)
+		stream = fdopen(descriptor->fd, "wb");
+	if (!stream)
+		descriptor_close(descriptor);
+	return stream;
+}
+
+static int open_dumper(struct capture_file *capture, const char *name)
+{
+	FILE *stream = open_stream(name, &capture->descriptor);
+	int error = -errno;
+
+	if (!stream)
+		return error;
+	capture->dumper = pcap_dump_fopen(capture->pcap, stream);
+	if (!capture->dumper) {
+		fclose(stream);
+		return -ENOMEM;
+	}
+	/* The header too is to be in the file whatever becomes of the program. */
+	return pcap_dump_flush(capture->dumper) == 0 ? 0 : -errno;
+}
 
 int capture_file_open(const char *name, struct capture_file **file, const char **why)
 {
 	struct capture_file *capture = calloc(1, sizeof(*capture));
+	int error = -ENOMEM;
 
-	*why = "out of memory";
+	*why = strerror(ENOMEM);
 	if (!capture)
-		return -ENOMEM;
+		return error;
+	pthread_mutex_init(&capture->lock, NULL);
 	capture->pcap =
 		pcap_open_dead_with_tstamp_precision(DLT_EN10MB, 65535, PCAP_TSTAMP_PRECISION_NANO);
-	if (!capture->pcap) {
-		free(capture);
-		return -ENOMEM;
+	if (capture->pcap)
+		error = open_dumper(capture, name);
+	if (error) {
+		capture_file_close(capture);
+		*why = strerror(-error);
+		return error;
 	}
-	capture->dumper = pcap_dump_open(capture->pcap, name);
-	if (!capture->dumper) {
-		static char text[PCAP_ERRBUF_SIZE];
-
-		strncpy(text, pcap_geterr(capture->pcap), sizeof(text) - 1);
-		*why = text;
-		pcap_close(capture->pcap);
-		free(capture);
-		return -EIO;
-	}
-	pthread_mutex_init(&capture->lock, NULL);
 	*file = capture;
 	return 0;
 }
 
 void capture_file_close(struct capture_file *file)
 {
-	pcap_dump_close(file->dumper);
-	pcap_close(file->pcap);
+	/* Closing a stream closes a number that may be somebody else's: then it is left. */
+	if (file->dumper && descriptor_is_ours(&file->descriptor))
+		pcap_dump_close(file->dumper);
+	if (file->pcap)
+		pcap_close(file->pcap);
 	pthread_mutex_destroy(&file->lock);
 	free(file);
 }
@@ -81,7 +117,15 @@ static void fill_address(const struct link_address *address, bool is_ipv4, uint8
 		memcpy(bytes, address->gid, 16);
 }
 
-static void write_frame(struct capture_file *file, const struct frame *frame)
+/* As link_ops::send() does it: 1 + the number of a bit, counted from the BTH. */
+static void damage(uint8_t *bth, size_t bth_bytes, uint32_t damaged_bit)
+{
+	uint32_t bit = (damaged_bit - 1) % (uint32_t)((bth_bytes + ICRC_BYTES) * 8);
+
+	bth[bit / 8] ^= (uint8_t)(1 << bit % 8);
+}
+
+static void write_frame(struct capture_file *file, const struct frame *frame, uint32_t damaged_bit)
 {
 	struct pcap_pkthdr header = {0};
 	struct timespec now;
@@ -90,7 +134,10 @@ static void write_frame(struct capture_file *file, const struct frame *frame)
 	clock_gettime(CLOCK_REALTIME, &now);
 	pthread_mutex_lock(&file->lock);
 	length = frame_emit(frame, file->frame, sizeof(file->frame));
-	if (length) {
+	if (length && damaged_bit)
+		damage(file->frame + length - ICRC_BYTES - frame->bth_bytes, frame->bth_bytes,
+		       damaged_bit);
+	if (length && descriptor_is_ours(&file->descriptor)) {
 		header.ts.tv_sec = now.tv_sec;
 		header.ts.tv_usec = now.tv_nsec; /* nanoseconds: the file says so */
 		header.caplen = header.len = (bpf_u_int32)length;
@@ -147,7 +194,7 @@ static void capture_send(struct link *link, const struct link_route *route,
 						route->path.hop_limit,
 						batch->bytes + message->offset, message->length);
 
-		write_frame(capture->file, &frame);
+		write_frame(capture->file, &frame, message->damaged_bit);
 	}
 	capture->inner->ops->send(capture->inner, route, batch, now);
 }
@@ -166,7 +213,7 @@ static void capture_deliver(struct link_sink *sink, const struct link_packet *pa
 					packet->identification, packet->traffic_class, 0,
 					packet->bytes, packet->length);
 
-	write_frame(capture->file, &frame);
+	write_frame(capture->file, &frame, 0);
 	capture->outer->deliver(capture->outer, packet);
 }
 
@@ -187,7 +234,8 @@ static uint32_t capture_receive(struct link *link, struct link_sink *sink, uint3
 		.file = capture->file,
 	};
 
-	return capture->inner->ops->receive(capture->inner, &own.sink, budget, now);
+	return capture->inner->ops->receive(capture->inner, capture->is_internal ? sink : &own.sink,
+					    budget, now);
 }
 
 static int capture_descriptor(const struct link *link)
@@ -239,6 +287,7 @@ int link_capture_open(struct link *inner, struct capture_file *file, struct link
 	capture->link.properties = inner->properties;
 	capture->inner = inner;
 	capture->file = file;
+	capture->is_internal = inner->properties.is_internal;
 	*link = &capture->link;
 	return 0;
 }

@@ -39,6 +39,8 @@ static int self_open_route(struct link *link, const struct link_path *path,
 	(void)link;
 	memset(route, 0, sizeof(*route));
 	route->path = *path;
+	/* There is no port; a capture shows one of the range that RoCEv2 uses. */
+	route->source_port = (uint16_t)(0xc000 | (path->entropy & 0x3fff));
 	return 0;
 }
 
@@ -186,6 +188,7 @@ int link_self_open(struct link **link)
 		.properties = {.name = "self",
 			       .payload_max = PACKET_MTU_MAX,
 			       .is_lossless = true,
+			       .is_internal = true,
 			       .flow_bytes_max = FLOW_BYTES_MAX},
 	};
 	pthread_mutex_init(&self->lock, NULL);

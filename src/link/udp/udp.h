@@ -39,7 +39,8 @@ struct ident_peer {
 
 struct udp_sender {
 	struct descriptor socket;
-	uint16_t port; /* host order */
+	_Atomic vbn_time looked_at; /* descriptor_use() */
+	uint16_t port;		    /* host order */
 };
 
 struct udp_link {
@@ -47,6 +48,7 @@ struct udp_link {
 	struct link_address local;
 	bool is_ipv4;
 	struct descriptor receiver;
+	_Atomic vbn_time receiver_looked_at; /* descriptor_use() */
 	struct udp_sender senders[UDP_SENDERS];
 
 	/* Under the receive lock of the engine. */

@@ -41,6 +41,9 @@ bool udp_ident_accept(struct udp_link *udp, const uint8_t *source, uint16_t iden
 	struct ident_peer *peer = peer_slot(udp, source);
 	uint64_t idle_ms;
 
+	/* Threads read the clock before they get the lock: a little may pass backwards. */
+	if (now < peer->last_seen)
+		now = peer->last_seen;
 	if (identification < IDENT_OURS_MAX)
 		return true;
 	if (!peer->is_known || memcmp(peer->address, source, 16) != 0) {

@@ -124,6 +124,8 @@ static int open_sender(struct udp_link *udp, struct udp_sender *sender, unsigned
 		if (bind(fd, (struct sockaddr *)&address, length) == 0) {
 			sender->socket = descriptor_adopt(fd);
 			sender->port = port;
+			/* Nobody reads here: what strangers send is to take no memory. */
+			set_option(sender->socket.fd, SOL_SOCKET, SO_RCVBUF, 0);
 			return 0;
 		}
 		if (errno != EADDRINUSE)
@@ -186,7 +188,9 @@ static int udp_open_route(struct link *link, const struct link_path *path, struc
 
 static int udp_descriptor(const struct link *link)
 {
-	return ((const struct udp_link *)link)->receiver.fd;
+	const struct udp_link *udp = (const struct udp_link *)link;
+
+	return descriptor_is_ours(&udp->receiver) ? udp->receiver.fd : -1;
 }
 
 static vbn_time udp_next_deadline(const struct link *link)

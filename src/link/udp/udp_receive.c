@@ -116,17 +116,17 @@ static void take_datagram(struct udp_link *udp, struct mmsghdr *header, struct l
 uint32_t udp_receive(struct link *link, struct link_sink *sink, uint32_t budget, vbn_time now)
 {
 	struct udp_link *udp = (struct udp_link *)link;
+	int fd = descriptor_use(&udp->receiver, &udp->receiver_looked_at, now);
 	uint32_t taken = 0;
 
-	while (taken < budget) {
+	while (fd >= 0 && taken < budget) {
 		int count;
 
 		for (int i = 0; i < UDP_RECEIVE_BATCH; i++) {
 			udp->headers[i].msg_hdr.msg_namelen = sizeof(udp->sources[i]);
 			udp->headers[i].msg_hdr.msg_controllen = UDP_CONTROL_BYTES;
 		}
-		count = recvmmsg(udp->receiver.fd, udp->headers, UDP_RECEIVE_BATCH, MSG_DONTWAIT,
-				 NULL);
+		count = recvmmsg(fd, udp->headers, UDP_RECEIVE_BATCH, MSG_DONTWAIT, NULL);
 		if (count <= 0)
 			break;
 		for (int i = 0; i < count; i++)

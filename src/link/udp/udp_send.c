@@ -89,11 +89,15 @@ void udp_send(struct link *link, const struct link_route *route, struct send_bat
 	      vbn_time now)
 {
 	struct udp_link *udp = (struct udp_link *)link;
+	struct udp_sender *sender = &udp->senders[route->sender];
+	int fd = descriptor_use(&sender->socket, &sender->looked_at, now);
 	struct icrc_envelope envelope;
 	struct sending sending;
 	size_t control_length = fill_control(&sending, udp, &route->path);
 
-	(void)now;
+	/* The program closed it, or it is the program's now: all is lost, as on a cut wire. */
+	if (fd < 0)
+		return;
 	fill_envelope(route, udp->is_ipv4, &envelope);
 	for (uint32_t i = 0; i < batch->message_count; i++) {
 		const struct send_message *message = &batch->messages[i];
@@ -110,5 +114,5 @@ void udp_send(struct link *link, const struct link_route *route, struct send_bat
 			.msg_controllen = control_length,
 		};
 	}
-	transmit(udp->senders[route->sender].socket.fd, sending.headers, batch->message_count);
+	transmit(fd, sending.headers, batch->message_count);
 }
