@@ -5,8 +5,10 @@
  *
  * fork: the child must not answer for its parent, nor keep its sockets open. The
  * child's handler closes what it inherited and marks the engines as inherited; objects
- * of theirs are dead (calls give EIO, destroying only frees). Locks are not looked at
- * again there, so it does not matter who held them.
+ * of theirs are dead (calls give EIO, destroying only frees). Of the locks only those under
+ * which links come and go are taken before a fork, so that the child finds each of
+ * them whole; the others are not looked at again there, and it does not matter who held
+ * them.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -38,11 +40,19 @@ static void close_inherited(struct engine *engine)
 
 static void before_fork(void)
 {
+	struct engine *engine;
+
 	pthread_mutex_lock(&engines_lock);
+	LIST_FOREACH(engine, &engines, next)
+	pthread_mutex_lock(&engine->links_lock);
 }
 
 static void after_fork_in_parent(void)
 {
+	struct engine *engine;
+
+	LIST_FOREACH(engine, &engines, next)
+	pthread_mutex_unlock(&engine->links_lock);
 	pthread_mutex_unlock(&engines_lock);
 }
 
@@ -51,7 +61,10 @@ static void after_fork_in_child(void)
 	struct engine *engine;
 
 	LIST_FOREACH(engine, &engines, next)
-	close_inherited(engine);
+	{
+		close_inherited(engine);
+		pthread_mutex_unlock(&engine->links_lock);
+	}
 	LIST_INIT(&engines);
 	pass_after_fork();
 	pthread_mutex_unlock(&engines_lock);
@@ -130,11 +143,12 @@ void engine_destroy(struct engine *engine)
 {
 	/* In a child of fork nothing of it is ours but the memory. */
 	if (!engine_is_inherited(engine)) {
+		helper_stop(engine);
+		links_close_all(engine);
+		/* Until here a fork has something to close in the child. */
 		pthread_mutex_lock(&engines_lock);
 		LIST_REMOVE(engine, next);
 		pthread_mutex_unlock(&engines_lock);
-		helper_stop(engine);
-		links_close_all(engine);
 		timers_fini(&engine->timers);
 		pthread_mutex_destroy(&engine->keys_lock);
 		pthread_mutex_destroy(&engine->qps_lock);

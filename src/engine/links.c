@@ -108,7 +108,8 @@ static struct engine_link *find(struct engine *engine, const struct link_address
 		return engine->self_link;
 	for (uint32_t i = 0; i < count; i++)
 		if (&engine->links[i] != engine->self_link &&
-		    link_address_is_equal(&engine->links[i].local, local))
+		    link_address_is_equal(&engine->links[i].local, local) &&
+		    engine->links[i].local.scope == local->scope)
 			return &engine->links[i];
 	return NULL;
 }
@@ -189,8 +190,10 @@ void links_return_flow(struct engine *engine, struct engine_flow *flow)
 
 void links_close_all(struct engine *engine)
 {
-	uint32_t count = atomic_load(&engine->link_count);
+	uint32_t count;
 
+	pthread_mutex_lock(&engine->links_lock);
+	count = atomic_load(&engine->link_count);
 	for (uint32_t i = 0; i < count; i++) {
 		struct engine_link *entry = &engine->links[i];
 
@@ -203,4 +206,5 @@ void links_close_all(struct engine *engine)
 	if (engine->capture)
 		capture_file_close(engine->capture);
 	engine->capture = NULL;
+	pthread_mutex_unlock(&engine->links_lock);
 }
