@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Payload on its way out: from where a packet says it lies to the link's buffer.
- * Keys are checked here once more, at the last moment, since a region may have
+ * Keys and rights are checked here once more, at the last moment, since a region may have
  * been deregistered after its request was started.
  */
 #include "transport/transport.h"
@@ -11,8 +11,25 @@
 #include "base/assert.h"
 #include "transport/rc.h"
 
-static enum reason copy(const struct access *access, const struct payload *payload, uint8_t *bytes,
-			uint32_t length, struct complaint *complaint)
+/* The program may have withdrawn the right of the QP since the request was admitted. */
+static enum reason copy_answer(const struct qp *qp, const struct access *access,
+			       const struct payload *payload, uint8_t *bytes, uint32_t length,
+			       struct complaint *complaint)
+{
+	if (!(qp->access & IBV_ACCESS_REMOTE_READ)) {
+		if (complaint)
+			*complaint = (struct complaint){.key = payload->remote.rkey,
+							.address = payload->remote.iova,
+							.length = length};
+		return REASON_QP_NO_REMOTE_READ;
+	}
+	return remote_read(access, payload->remote.rkey, payload->remote.iova, bytes, length,
+			   complaint);
+}
+
+static enum reason copy(const struct qp *qp, const struct access *access,
+			const struct payload *payload, uint8_t *bytes, uint32_t length,
+			struct complaint *complaint)
 {
 	switch (payload->kind) {
 	case PAYLOAD_NONE:
@@ -24,8 +41,7 @@ static enum reason copy(const struct access *access, const struct payload *paylo
 		return sge_gather(access, payload->sge.list, payload->sge.count,
 				  payload->sge.offset, bytes, length, complaint);
 	case PAYLOAD_REMOTE:
-		return remote_read(access, payload->remote.rkey, payload->remote.iova, bytes,
-				   length, complaint);
+		return copy_answer(qp, access, payload, bytes, length, complaint);
 	}
 	vbn_assert_failed("a packet with payload says where it lies", __FILE__, __LINE__);
 }
@@ -38,7 +54,8 @@ enum reason payload_copy(const struct qp *qp, const struct packet_out *packet,
 
 	if (!packet->packet.payload_bytes)
 		return REASON_NONE;
-	reason = copy(&access, &packet->payload, bytes, packet->packet.payload_bytes, complaint);
+	reason =
+		copy(qp, &access, &packet->payload, bytes, packet->packet.payload_bytes, complaint);
 	if (reason != REASON_NONE && complaint) {
 		complaint->reason = reason;
 		complaint->qpn = qp->number;

@@ -15,8 +15,9 @@
  *   resource  depth of READs and atomics, alignment of atomics    NAK 0x61
  *
  * A WRITE is checked as a whole by its first packet, so that a message that
- * cannot end well writes nothing; each packet checks its own bytes once more,
- * because the region may be deregistered in between.
+ * cannot end well writes nothing; each packet checks the right of the QP and its
+ * own bytes once more, because the right may be withdrawn and the region
+ * deregistered in between.
  *
  * A SEND takes its receive WQE with its first packet, a WRITE with immediate with
  * the packet that carries the immediate (IBA 9.7.5.1.3). Taken means that the
@@ -233,6 +234,8 @@ static enum reason execute_write(struct qp *qp, struct request *request,
 		if (reason != REASON_NONE)
 			return reason;
 		start_write(responder, packet);
+	} else if (!(qp->access & IBV_ACCESS_REMOTE_WRITE)) {
+		return REASON_QP_NO_REMOTE_WRITE;
 	}
 	if (packet->payload_bytes > 0)
 		reason = remote_write(access, responder->write_rkey, responder->write_iova,

@@ -389,6 +389,23 @@ static void a_region_that_goes_away_ends_a_write_in_the_middle(void **state)
 	fixture_free(f);
 }
 
+static void a_right_that_is_withdrawn_ends_a_write_in_the_middle(void **state)
+{
+	const struct step first = WRITE(FIRST, MTU, 0, 2 * MTU), last = WRITE(LAST, MTU, MTU, 0);
+	struct ibv_qp_attr attr = {.qp_access_flags = IBV_ACCESS_REMOTE_READ};
+	struct fixture *f = fixture_new(&fixture_usual);
+
+	(void)state;
+	assert_int_equal(send_step(f, &first, E), REASON_NONE);
+	qp_modify(f->qp, &attr, IBV_QP_ACCESS_FLAGS, NULL, &f->core);
+	assert_int_equal(send_step(f, &last, E + 1), REASON_QP_NO_REMOTE_WRITE);
+	fixture_expect_ack(f, E + 1, SYNDROME_NAK_REMOTE_ACCESS, 0);
+	fixture_expect_event(f, IBV_EVENT_QP_ACCESS_ERR);
+	fixture_expect_nothing(f);
+	expect_bytes(f, WRITE_OFFSET, MTU);
+	fixture_free(f);
+}
+
 /* --- memory that is registered but gone --- */
 
 static size_t fault_copy(void *to, const void *from, size_t length)
@@ -512,6 +529,7 @@ int main(void)
 		cmocka_unit_test(refusals_end_the_connection),
 		cmocka_unit_test(a_send_past_two_gigabytes_is_too_long),
 		cmocka_unit_test(a_region_that_goes_away_ends_a_write_in_the_middle),
+		cmocka_unit_test(a_right_that_is_withdrawn_ends_a_write_in_the_middle),
 		cmocka_unit_test(a_fault_is_the_responders_own_failure),
 		cmocka_unit_test(a_fault_under_a_read_is_told_where_it_happened),
 		cmocka_unit_test(a_failed_qp_flushes_a_taken_receive_once),

@@ -188,6 +188,21 @@ static void answer_whose_key_is_gone_is_a_nak_there(void **state)
 	fixture_expect_nothing(f);
 }
 
+static void answer_whose_right_is_withdrawn_is_a_nak_there(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
+	struct fixture *f = *state;
+	const struct packet_out *packets = read_in_outbox(f);
+
+	expect_copied(f, &packets[0]);
+	qp_modify(f->qp, &attr, IBV_QP_ACCESS_FLAGS, NULL, &f->core);
+	expect_copy_fails(f, &packets[1], REASON_QP_NO_REMOTE_READ);
+	fixture_run(f);
+	fixture_expect_ack(f, RQ_PSN + 1, SYNDROME_NAK_REMOTE_ACCESS, 1);
+	fixture_expect_event(f, IBV_EVENT_QP_ACCESS_ERR);
+	fixture_expect_nothing(f);
+}
+
 static void answer_whose_memory_faults_is_a_nak_there(void **state)
 {
 	struct fixture *f = *state;
@@ -211,6 +226,7 @@ int main(void)
 		TEST(request_whose_memory_faults_fails_too),
 		TEST(in_error_a_failed_copy_changes_nothing),
 		TEST(answer_whose_key_is_gone_is_a_nak_there),
+		TEST(answer_whose_right_is_withdrawn_is_a_nak_there),
 		TEST(answer_whose_memory_faults_is_a_nak_there),
 	};
 
