@@ -154,6 +154,12 @@ static struct ibv_cq *create_cq(const struct nic *nic)
 	return cq;
 }
 
+static void unregister_slots(struct ibv_mr *mr, uint8_t *memory)
+{
+	need_zero(ibv_dereg_mr(mr), "ibv_dereg_mr");
+	free(memory);
+}
+
 /* --- two processes --- */
 
 static void run_end(int fd, struct progress *progress, bool is_writer)
@@ -175,6 +181,10 @@ static void run_end(int fd, struct progress *progress, bool is_writer)
 	else
 		read_all(writer.source, progress);
 	peer_socket_meet(fd);
+	need_zero(ibv_destroy_qp(writer.qp), "ibv_destroy_qp");
+	need_zero(ibv_destroy_cq(writer.cq), "ibv_destroy_cq");
+	unregister_slots(writer.mr, writer.source);
+	nic_close(&nic);
 }
 
 static void run_two_processes(struct progress *progress)
@@ -222,6 +232,12 @@ static void run_one_process(struct progress *progress)
 	need_zero(pthread_create(&thread, NULL, read_in_thread, &reader), "pthread_create");
 	write_all(&writer, progress);
 	pthread_join(thread, NULL);
+	need_zero(ibv_destroy_qp(writer.qp), "ibv_destroy_qp");
+	need_zero(ibv_destroy_qp(other), "ibv_destroy_qp");
+	need_zero(ibv_destroy_cq(writer.cq), "ibv_destroy_cq");
+	unregister_slots(writer.mr, writer.source);
+	unregister_slots(target, reader.memory);
+	nic_close(&nic);
 }
 
 int main(int argc, char **argv)

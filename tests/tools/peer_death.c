@@ -118,6 +118,10 @@ static void run_case(const struct patience *patience)
 	if (status != IBV_WC_RETRY_EXC_ERR)
 		give_up("the status is \"%s\"", ibv_wc_status_str(status));
 	judge(patience, now_ns() - start);
+	need_zero(ibv_destroy_qp(end.qp), "ibv_destroy_qp");
+	need_zero(ibv_destroy_cq(end.cq), "ibv_destroy_cq");
+	need_zero(ibv_dereg_mr(end.mr), "ibv_dereg_mr");
+	nic_close(&end.nic);
 }
 
 int main(void)

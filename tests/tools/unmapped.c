@@ -170,6 +170,8 @@ static void run_case(const struct unmapped_case *c)
 	/* Deregistering what is no longer mapped is fine. */
 	need_zero(ibv_destroy_qp(end.qp), "ibv_destroy_qp");
 	need_zero(ibv_dereg_mr(end.mr), "ibv_dereg_mr");
+	need_zero(ibv_destroy_cq(end.cq), "ibv_destroy_cq");
+	nic_close(&end.nic);
 	if (hosts.other)
 		two_hosts_join(&hosts);
 }
