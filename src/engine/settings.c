@@ -61,7 +61,8 @@ static bool read_number(const char *name, uint32_t *result)
 		return true;
 	errno = 0;
 	number = strtoul(value, &end, 0);
-	if (errno || *end || *value == '-' || number > UINT32_MAX)
+	/* strtoul() itself would take blanks and signs before the digits. */
+	if (errno || *end || *value < '0' || *value > '9' || number > UINT32_MAX)
 		return complain(name, value, "write a whole number");
 	*result = (uint32_t)number;
 	return true;
@@ -91,6 +92,17 @@ static bool read_address(struct settings *settings)
 	return true;
 }
 
+/*
+ * A copy that stays: programs that show their state as their title (setproctitle) write
+ * over the environment they were started with.
+ */
+static const char *get_copy(const char *name)
+{
+	const char *value = get(name);
+
+	return value ? strdup(value) : NULL;
+}
+
 static bool read_fault(struct settings *settings)
 {
 	const char *value = get("VERBENA_FAULT");
@@ -98,7 +110,7 @@ static bool read_fault(struct settings *settings)
 
 	if (value && !link_fault_check(value, why, sizeof(why)))
 		return complain("VERBENA_FAULT", value, why);
-	settings->fault_spec = value;
+	settings->fault_spec = get_copy("VERBENA_FAULT");
 	return true;
 }
 
@@ -117,7 +129,7 @@ bool settings_read(struct settings *settings)
 	int link = LINK_CHOICE_AUTO, level = LOG_NONE, layer = false;
 	bool is_right;
 
-	*settings = (struct settings){.capture_file = get("VERBENA_CAPTURE")};
+	*settings = (struct settings){.capture_file = get_copy("VERBENA_CAPTURE")};
 	is_right = read_word("VERBENA_LINK", links, "write auto, shm or udp", &link);
 	is_right &= read_word("VERBENA_LOG", levels, "write error, info or debug", &level);
 	is_right &= read_word("VERBENA_LINK_LAYER", layers, "write ethernet or infiniband", &layer);
@@ -131,4 +143,11 @@ bool settings_read(struct settings *settings)
 	settings->log = (enum log_level)level;
 	settings->is_infiniband = layer != 0;
 	return is_right;
+}
+
+void settings_forget(struct settings *settings)
+{
+	free((char *)settings->fault_spec);
+	free((char *)settings->capture_file);
+	settings->fault_spec = settings->capture_file = NULL;
 }

@@ -34,6 +34,8 @@ struct settings {
  * sentence per value goes to standard error; false is returned then.
  */
 bool settings_read(struct settings *settings);
+/* Frees the texts in what settings_read() filled; nobody may use a copy of it any more. */
+void settings_forget(struct settings *settings);
 
 /* An IPv4 or IPv6 address in text as a GID (IPv4 mapped). False: it is none. */
 bool settings_parse_address(const char *text, struct link_address *address);
