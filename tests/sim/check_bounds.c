@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Checker: counts and windows stay in bounds
+ *
+ * Looked at whenever a QP rests, from the fields that the transport keeps:
+ *
+ *   - PSNs stand in the order unacked, send, next, and no more than half of the space
+ *     is outstanding; the acknowledged one lies between unacked and next;
+ *   - READs and atomics outstanding do not pass max_rd_atomic, answers queued do not
+ *     pass what the responder has room for, packets held stay in their window;
+ *   - ring positions stand in the order released, done, started, posted, and no more
+ *     is posted than was granted;
+ *   - a QP without anything outstanding is charged with nothing, no charge is
+ *     negative, and the charges of all QPs of a flow add up to the flow;
+ *   - the buffers of the hold pool that are taken are those that QPs hold.
+ */
+#include "sim/check_bounds.h"
+
+#include "base/psn.h"
+
+#define NAME "bounds"
+
+#define CLAIM(world, claim) \
+	((claim) ? (void)0 : world_fail(world, NAME, "%s does not hold", #claim))
+
+static uint32_t forward(uint32_t from, uint32_t to)
+{
+	return (to - from) & PSN_MASK;
+}
+
+static void check_psns(struct world *world, const struct qp *qp)
+{
+	const struct rc_requester *requester = &qp->requester;
+	uint32_t outstanding = forward(requester->psn_unacked, requester->psn_next);
+	uint32_t under_way = forward(requester->psn_unacked, requester->send_psn);
+	uint32_t acked = forward(requester->psn_unacked, requester->psn_acked);
+
+	CLAIM(world, outstanding < PSN_HALF);
+	CLAIM(world, under_way <= outstanding);
+	CLAIM(world, acked <= outstanding);
+	CLAIM(world, requester->read_count <= QP_RD_ATOMIC_MAX);
+	CLAIM(world, requester->read_count <= qp->attr.max_rd_atomic || !requester->read_count);
+	CLAIM(world,
+	      (requester->answered & 1) == 0 || requester->psn_unacked == requester->psn_next);
+	CLAIM(world, requester->retries_left <= qp->attr.retry_cnt);
+	CLAIM(world, requester->rnr_retries_left <= qp->attr.rnr_retry);
+}
+
+static void check_queue(struct world *world, const struct work_queue *queue, bool has_started)
+{
+	uint32_t released = atomic_load(&queue->released);
+
+	CLAIM(world, queue->posted - released <= queue->limit);
+	CLAIM(world, queue->posted - queue->done <= queue->posted - released);
+	if (has_started)
+		CLAIM(world, queue->posted - queue->started <= queue->posted - queue->done);
+}
+
+static void check_responder(struct world *world, const struct rc_responder *responder)
+{
+	uint32_t held = 0;
+
+	CLAIM(world, responder->response_count <= 2 * QP_RD_ATOMIC_MAX);
+	if (responder->held_count == 0)
+		return;
+	for (uint32_t i = 0; i < HOLD_WINDOW; i++)
+		held += responder->held[i] != HOLD_NONE;
+	CLAIM(world, held == responder->held_count);
+}
+
+static void check_charges(struct world *world, const struct qp *qp)
+{
+	const struct rc_requester *requester = &qp->requester;
+	bool is_idle = requester->psn_unacked == requester->send_psn;
+
+	CLAIM(world, requester->outbound_charged >= 0);
+	CLAIM(world, requester->inbound_charged >= 0);
+	if (is_idle || qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_RESET) {
+		CLAIM(world, requester->outbound_charged == 0);
+		CLAIM(world, requester->inbound_charged == 0);
+	}
+}
+
+static void check_flows(struct host *host)
+{
+	int64_t outbound = 0, inbound = 0, outbound_sum = 0;
+
+	for (uint32_t i = 0; i < host->qp_count; i++) {
+		const struct qp *qp = host->qps[i].qp;
+
+		outbound += qp ? qp->requester.outbound_charged : 0;
+		inbound += qp ? qp->requester.inbound_charged : 0;
+	}
+	for (uint32_t i = 0; i < WORLD_HOSTS_MAX; i++)
+		outbound_sum += atomic_load(&host->outbound[i].bytes_under_way);
+	CLAIM(host->world, outbound == outbound_sum);
+	CLAIM(host->world, inbound == atomic_load(&host->inbound.bytes_under_way));
+}
+
+static void check_pool(struct host *host)
+{
+	uint64_t claimed = atomic_load(&host->holds.claimed[0]);
+	uint32_t reserved = host->limits.hold_free < 64 ? 64 - host->limits.hold_free : 0;
+	uint32_t held = 0;
+
+	for (uint32_t i = 0; i < host->qp_count; i++)
+		held += host->qps[i].qp ? host->qps[i].qp->responder.held_count : 0;
+	CLAIM(host->world, (uint32_t)__builtin_popcountll(claimed) == held + reserved);
+}
+
+static void rests(void *context, struct host_qp *host_qp)
+{
+	struct world *world = context;
+	const struct qp *qp = host_qp->qp;
+
+	check_psns(world, qp);
+	check_queue(world, &qp->send_queue, true);
+	check_queue(world, &qp->recv_queue, false);
+	check_responder(world, &qp->responder);
+	check_charges(world, qp);
+	check_flows(host_qp->host);
+	check_pool(host_qp->host);
+}
+
+void check_bounds_attach(struct world *world)
+{
+	world_observe(world, world)->rests = rests;
+}
+
+void check_bounds_idle(struct host *host)
+{
+	check_flows(host);
+	check_pool(host);
+	for (uint32_t i = 0; i < host->qp_count; i++)
+		if (host->qps[i].qp)
+			CLAIM(host->world, host->qps[i].qp->responder.held_count == 0);
+	CLAIM(host->world, atomic_load(&host->inbound.bytes_under_way) == 0);
+	for (uint32_t i = 0; i < WORLD_HOSTS_MAX; i++)
+		CLAIM(host->world, atomic_load(&host->outbound[i].bytes_under_way) == 0);
+}

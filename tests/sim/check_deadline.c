@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Checker: no deadline is forgotten
+ *
+ * A QP that waits for its peer over a path that loses packets must be woken by time
+ * alone: it always has a next deadline, and one that is near enough, or else a lost
+ * packet is a connection that hangs. A QP that waits for a receive at the peer (RNR)
+ * has one on any path. One that is in ERR or RESET or has nothing outstanding has none.
+ * That something useful happens at the deadline is not judged here: then the world
+ * would not come to its end (see the swarm's time limit).
+ */
+#include "sim/check_deadline.h"
+
+#include "wire/syndrome.h"
+
+#define NAME "deadline"
+
+static bool waits(const struct qp *qp)
+{
+	return (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD) &&
+	       qp->requester.psn_unacked != qp->requester.psn_next;
+}
+
+/* Probes are at most a second apart, an RNR wait is at most 655 ms. */
+static uint64_t longest_wait(const struct qp *qp)
+{
+	uint64_t timeout = 4 * ack_timeout_ns(qp->attr.timeout);
+
+	return timeout > 2 * VBN_SECOND ? timeout : 2 * VBN_SECOND;
+}
+
+static void rests(void *context, struct host_qp *host_qp)
+{
+	struct world *world = context;
+	const struct qp *qp = host_qp->qp;
+	vbn_time next = qp_next_deadline(qp);
+
+	if (!waits(qp)) {
+		if (next != VBN_TIME_NEVER)
+			world_fail(world, NAME, "a QP with nothing outstanding has a deadline");
+		if (qp->state == IBV_QPS_RTS && qp->send_queue.started != qp->send_queue.posted)
+			world_fail(world, NAME, "nothing is outstanding and nothing is started");
+		return;
+	}
+	if (next == VBN_TIME_NEVER) {
+		if (!qp->path.is_lossless)
+			world_fail(world, NAME,
+				   "packets are outstanding and nothing ends the wait");
+		return;
+	}
+	if (next > world->now + longest_wait(qp))
+		world_fail(world, NAME, "the next deadline is %llu ns away",
+			   (unsigned long long)(next - world->now));
+}
+
+void check_deadline_attach(struct world *world)
+{
+	world_observe(world, world)->rests = rests;
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A simulated host: what the engine is in reality. It owns memory with registered
+ * regions, QPs, CQs, the hold pool and a receive buffer of bounded size; it feeds
+ * packets and deadlines to the transport and carries its output out.
+ *
+ * Packets that arrive wait in the receive buffer until the host looks at it, a
+ * moment later, and takes a batch; what finds the buffer full is lost. Every packet
+ * is emitted to bytes with a real ICRC and parsed from bytes.
+ *
+ * Memory is one arena. Each region stands between guards; the model is what the
+ * arena ought to hold. Programs name memory by iova only, so that no address of
+ * this process enters a packet and one seed is one run.
+ */
+#ifndef VBN_TESTS_SIM_HOST_H
+#define VBN_TESTS_SIM_HOST_H
+
+#include "sim/world.h"
+#include "transport/completion_queue.h"
+
+#define HOST_QPS_MAX 16
+#define HOST_REGIONS_MAX 100
+#define HOST_KEY_SLOTS 256
+#define HOST_GUARD_BYTES 64
+
+struct host_limits {
+	uint32_t arena_bytes;
+	uint32_t receive_bytes_max; /* of the receive buffer; 0: no limit */
+	uint32_t receive_batch;	    /* packets taken at once */
+	uint64_t wake_ns;	    /* from arrival to looking */
+	uint64_t timer_slack_ns;    /* deadlines are seen so late */
+	uint32_t hold_free;	    /* buffers of the hold pool that may be used, up to 64 */
+	int64_t flow_bytes_max;	    /* towards each host, and for our READ answers */
+};
+
+struct region {
+	uint32_t offset; /* into the arena */
+	uint32_t length;
+	uint64_t iova;
+	uint32_t key;
+};
+
+struct host_cq {
+	struct host *host;
+	struct completion_queue queue;
+	struct host_cq *next; /* of the host */
+	/* The program that polls it. */
+	uint64_t poll_ns; /* from the first entry to polling */
+	uint32_t poll_batch;
+	bool poll_is_scheduled;
+};
+
+struct host_qp {
+	struct host *host;
+	uint32_t index;	 /* in its host; stays when the QP is destroyed */
+	uint32_t serial; /* in the world: for checkers' own arrays */
+	struct qp *qp;	 /* NULL: destroyed */
+	uint32_t peer_host;
+	struct host_cq *send_cq, *recv_cq;
+	vbn_time timer; /* of the event that is scheduled; NEVER */
+	uint32_t deadlines_at_once;
+	void *program;
+};
+
+struct host {
+	struct world *world;
+	uint32_t index;
+	struct host_limits limits;
+	uint8_t *arena, *model;
+	uint32_t arena_used;
+	struct region regions[HOST_REGIONS_MAX];
+	uint32_t region_count;
+	struct mr_slot *key_slots;
+	struct memory memory;
+	void *hold_bytes;
+	struct hold_pool holds;
+	struct flow inbound, outbound[WORLD_HOSTS_MAX];
+	struct host_qp qps[HOST_QPS_MAX];
+	uint32_t qp_count;
+	struct host_cq *cqs;
+	struct datagram *oldest, *newest; /* the receive buffer */
+	uint64_t waiting_bytes;
+	bool is_waking;
+};
+
+#define HOST_QPS_IN_WORLD (WORLD_HOSTS_MAX * HOST_QPS_MAX)
+
+/* What both ends of a connection agree on, and what is one end's own. */
+struct connection_terms {
+	enum ibv_mtu mtu;
+	uint32_t access; /* of the QP: IBV_ACCESS_REMOTE_* */
+	uint8_t rd_atomic, dest_rd_atomic;
+	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
+	uint32_t sq_psn, rq_psn;
+	bool is_lossless;
+};
+
+struct host *host_create(struct world *world, const struct host_limits *limits);
+void host_destroy(struct host *host);
+
+/* @access: IBV_ACCESS_*. The region is filled with a pattern of its own, in the model too. */
+struct region *host_add_region(struct host *host, uint32_t length, uint32_t pd, uint32_t access);
+/* The host's byte at @iova of @region, in the arena or in the model. */
+uint8_t *host_bytes(struct host *host, const struct region *region, uint64_t iova);
+uint8_t *host_model(struct host *host, const struct region *region, uint64_t iova);
+
+struct host_cq *host_add_cq(struct host *host, uint32_t capacity);
+/* A QP in RESET, of protection domain @pd. */
+struct host_qp *host_add_qp(struct host *host, const struct ibv_qp_cap *cap, uint32_t pd,
+			    bool signals_all, struct host_cq *send_cq, struct host_cq *recv_cq);
+void host_qp_destroy(struct host_qp *qp);
+
+/* RESET to RTS in one go, towards @peer. */
+void host_qp_connect(struct host_qp *qp, const struct host_qp *peer,
+		     const struct connection_terms *terms);
+/* To RTR, and then to RTS, apart. */
+void host_qp_to_rtr(struct host_qp *qp, const struct host_qp *peer,
+		    const struct connection_terms *terms);
+void host_qp_to_rts(struct host_qp *qp, const struct connection_terms *terms);
+/* To ERR, RESET, SQD or back to RTS. */
+void host_qp_set_state(struct host_qp *qp, enum ibv_qp_state state, bool wants_drained_event);
+
+/* Posting returns what the transport says; output follows at once. */
+int host_post_send(struct host_qp *qp, const struct ibv_send_wr *wr);
+int host_post_recv(struct host_qp *qp, const struct ibv_recv_wr *wr);
+/* Several posts, then the output. */
+int host_post_send_quietly(struct host_qp *qp, const struct ibv_send_wr *wr);
+void host_qp_output(struct host_qp *qp);
+/* What a call of the transport on this host is surrounded by, now. */
+struct core host_core(struct host *host);
+
+/* The oldest completion; its slots are free again. False: none. */
+bool host_poll(struct host_cq *cq, struct completion *completion, struct host_qp **qp);
+
+/* From the link. */
+void host_take_in(struct host *host, struct datagram *datagram);
+/* Sends a packet that none of our QPs made, with a right ICRC. */
+void host_send_forged(struct host *host, uint32_t to, const struct packet *packet);
+
+#endif

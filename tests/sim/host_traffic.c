@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Packets in, packets and completions out, deadlines: the busy half of a host. */
+#include <string.h>
+
+#include "base/assert.h"
+#include "sim/copy.h"
+#include "sim/host.h"
+#include "wire/icrc.h"
+
+/* More calls than any honest output needs; a transport that never rests is found. */
+#define OUTPUT_ROUNDS_MAX 20000
+#define DEADLINES_AT_ONCE_MAX 50
+
+static const struct copier copier = {sim_copy, sim_fetch_add, sim_compare_swap};
+
+struct core host_core(struct host *host)
+{
+	return (struct core){.now = host->world->now,
+			     .memory = &host->memory,
+			     .copier = &copier,
+			     .holds = &host->holds};
+}
+
+static struct trace_place place_of(const struct host_qp *qp)
+{
+	return (struct trace_place){qp->host->world->now, qp->host->index, qp->index};
+}
+
+#define EACH_OBSERVER(world, call, ...) \
+	for (uint32_t i_ = 0; i_ < (world)->observer_count; i_++) \
+		if ((world)->observers[i_].call) \
+	(world)->observers[i_].call((world)->observers[i_].context, __VA_ARGS__)
+
+/* 10.0.0.1 is host a. */
+static struct icrc_envelope envelope_of(const struct datagram *datagram)
+{
+	return (struct icrc_envelope){
+		.source = {10, 0, 0, (uint8_t)(datagram->from + 1)},
+		.destination = {10, 0, 0, (uint8_t)(datagram->to + 1)},
+		.dont_fragment = true,
+		.source_port = 49152,
+	};
+}
+
+/* Headers and payload are in place; pads, protects and sends. */
+static void seal_and_send(struct host *host, struct datagram *datagram, size_t header_bytes,
+			  uint32_t payload_bytes, uint32_t to)
+{
+	size_t bytes = header_bytes + payload_bytes;
+	uint32_t pad = packet_pad_bytes(payload_bytes);
+	struct icrc_envelope envelope;
+
+	memset(datagram->bytes + bytes, 0, pad);
+	bytes += pad;
+	datagram->from = host->index;
+	datagram->to = to;
+	datagram->length = (uint32_t)(bytes + ICRC_BYTES);
+	envelope = envelope_of(datagram);
+	icrc_store(datagram->bytes + bytes, icrc_compute(&envelope, datagram->bytes, bytes));
+	link_send(host->world, datagram);
+}
+
+void host_send_forged(struct host *host, uint32_t to, const struct packet *packet)
+{
+	struct datagram *datagram = world_datagram(host->world);
+	size_t header_bytes = packet_emit_header(packet, datagram->bytes);
+
+	datagram->is_hostile = true;
+	if (packet->payload_bytes)
+		memcpy(datagram->bytes + header_bytes, packet->payload, packet->payload_bytes);
+	seal_and_send(host, datagram, header_bytes, packet->payload_bytes, to);
+}
+
+/* False: the payload cannot be read, and the rest of the outbox's packets are stale. */
+static bool send_packet(struct host_qp *qp, const struct packet_out *out)
+{
+	struct host *host = qp->host;
+	struct trace_place place = place_of(qp);
+	struct datagram *datagram = world_datagram(host->world);
+	size_t header_bytes = packet_emit_header(&out->packet, datagram->bytes);
+	struct core core = host_core(host);
+	struct complaint complaint;
+	enum reason reason =
+		payload_copy(qp->qp, out, &core, datagram->bytes + header_bytes, &complaint);
+
+	trace_packet(&host->world->trace, &place, "send", &out->packet, reason);
+	if (reason != REASON_NONE) {
+		world_datagram_free(host->world, datagram);
+		qp_payload_failed(qp->qp, out, &complaint, &core);
+		return false;
+	}
+	EACH_OBSERVER(host->world, sent, qp, &out->packet);
+	seal_and_send(host, datagram, header_bytes, out->packet.payload_bytes, qp->peer_host);
+	return true;
+}
+
+static void push_completion(struct host_qp *qp, const struct completion *completion)
+{
+	struct host_cq *cq = completion->is_receive ? qp->recv_cq : qp->send_cq;
+	struct cq_entry entry = {.completion = *completion, .owner = qp, .qpn = qp->qp->number};
+	struct trace_place place = place_of(qp);
+
+	trace_completion(&qp->host->world->trace, &place, completion);
+	EACH_OBSERVER(qp->host->world, completed, qp, completion);
+	switch (completion_queue_push(&cq->queue, &entry)) {
+	case CQ_PUSHED:
+	case CQ_PUSHED_NOTIFY:
+		break;
+	case CQ_OVERRUN_FIRST:
+	case CQ_OVERRUN_AGAIN:
+		world_fail(qp->host->world, "completion", "more completions than slots");
+		break;
+	}
+	EACH_OBSERVER(qp->host->world, cq_has_entries, cq);
+}
+
+static const char *event_name(enum ibv_event_type event)
+{
+	switch ((int)event) {
+	case IBV_EVENT_QP_FATAL:
+		return "QP_FATAL";
+	case IBV_EVENT_QP_REQ_ERR:
+		return "QP_REQ_ERR";
+	case IBV_EVENT_QP_ACCESS_ERR:
+		return "QP_ACCESS_ERR";
+	case IBV_EVENT_COMM_EST:
+		return "COMM_EST";
+	case IBV_EVENT_SQ_DRAINED:
+		return "SQ_DRAINED";
+	default:
+		return "an event of no RC QP";
+	}
+}
+
+/* Carries out what stands in the outbox and empties it. */
+static void carry_out(struct host_qp *qp, struct outbox *out)
+{
+	struct world *world = qp->host->world;
+	struct trace_place place = place_of(qp);
+
+	for (uint32_t i = 0; i < out->packet_count; i++)
+		if (!send_packet(qp, &out->packets[i]))
+			break;
+	for (uint32_t i = 0; i < out->completion_count; i++)
+		push_completion(qp, &out->completions[i]);
+	for (uint32_t i = 0; i < out->event_count; i++) {
+		trace_note(&world->trace, &place, "event    %s", event_name(out->events[i]));
+		EACH_OBSERVER(world, event, qp, out->events[i]);
+	}
+	outbox_clear(out);
+}
+
+static void run_timer(struct world *world, void *subject, uint64_t argument);
+
+static void set_timer(struct host_qp *qp)
+{
+	struct world *world = qp->host->world;
+	vbn_time next = qp_next_deadline(qp->qp);
+	vbn_time due;
+
+	if (next == VBN_TIME_NEVER) {
+		qp->timer = VBN_TIME_NEVER;
+		return;
+	}
+	due = vbn_time_add(next > world->now ? next : world->now, qp->host->limits.timer_slack_ns);
+	if (due == qp->timer)
+		return;
+	qp->timer = due;
+	world_schedule(world, due, run_timer, qp, due);
+}
+
+/* Output after the outbox holds what qp_receive() or qp_deadline() left there. */
+static void finish_output(struct host_qp *qp)
+{
+	struct host *host = qp->host;
+	struct core core = host_core(host);
+	struct outbox *out = &host->world->outbox;
+	uint32_t rounds = 0;
+	bool has_more;
+
+	do {
+		has_more = qp_output(qp->qp, &core, out);
+		carry_out(qp, out);
+		if (++rounds > OUTPUT_ROUNDS_MAX) {
+			world_fail(host->world, "deadline", "output never ends");
+			return;
+		}
+	} while (has_more);
+	set_timer(qp);
+	EACH_OBSERVER(host->world, rests, qp);
+}
+
+void host_qp_output(struct host_qp *qp)
+{
+	outbox_clear(&qp->host->world->outbox);
+	finish_output(qp);
+}
+
+static void run_timer(struct world *world, void *subject, uint64_t argument)
+{
+	struct host_qp *qp = subject;
+	struct core core = host_core(qp->host);
+	struct trace_place place = place_of(qp);
+
+	/* Only the event of the newest setting counts. */
+	if (!qp->qp || qp->timer != argument)
+		return;
+	qp->timer = VBN_TIME_NEVER;
+	trace_note(&world->trace, &place, "deadline");
+	outbox_clear(&world->outbox);
+	EACH_OBSERVER(world, before_deadline, qp);
+	qp_deadline(qp->qp, &core, &world->outbox);
+	EACH_OBSERVER(world, after_deadline, qp);
+	finish_output(qp);
+	qp->deadlines_at_once = qp->timer == world->now ? qp->deadlines_at_once + 1 : 0;
+	if (qp->deadlines_at_once > DEADLINES_AT_ONCE_MAX)
+		world_fail(world, "deadline", "a deadline that has passed stays");
+}
+
+static struct host_qp *find_qp(struct host *host, uint32_t number, uint32_t from)
+{
+	for (uint32_t i = 0; i < host->qp_count; i++)
+		if (host->qps[i].qp && host->qps[i].qp->number == number)
+			return host->qps[i].peer_host == from ? &host->qps[i] : NULL;
+	return NULL;
+}
+
+static bool is_intact(struct host *host, const struct datagram *datagram)
+{
+	struct icrc_envelope envelope = envelope_of(datagram);
+	size_t bytes = datagram->length - ICRC_BYTES;
+	bool is_right = icrc_compute(&envelope, datagram->bytes, bytes) ==
+			icrc_load(datagram->bytes + bytes);
+
+	if (is_right == datagram->is_corrupted)
+		world_fail(host->world, "icrc",
+			   is_right ? "takes a corrupted packet for good"
+				    : "takes a good packet for corrupted");
+	return is_right;
+}
+
+/* Feeds one datagram; *@qp_of_output is the QP whose outbox is being filled. */
+static void feed(struct host *host, const struct datagram *datagram, struct host_qp **qp_of_output)
+{
+	struct world *world = host->world;
+	struct core core = host_core(host);
+	struct trace_place place = {world->now, host->index, TRACE_NO_QP};
+	struct packet packet;
+	struct host_qp *qp;
+	enum reason reason;
+
+	if (!is_intact(host, datagram)) {
+		world->last_loss = world->now;
+		trace_note(&world->trace, &place, "drop     (%s)",
+			   reason_counter_name(REASON_DROP_ICRC));
+		return;
+	}
+	reason = packet_parse(datagram->bytes, datagram->length - ICRC_BYTES, &packet);
+	qp = reason == REASON_NONE ? find_qp(host, packet.dest_qpn, datagram->from) : NULL;
+	if (!qp) {
+		reason = reason == REASON_NONE ? REASON_DROP_NO_QP : reason;
+		trace_note(&world->trace, &place, "drop     (%s)", reason_counter_name(reason));
+		return;
+	}
+	if (*qp_of_output && *qp_of_output != qp)
+		finish_output(*qp_of_output);
+	if (*qp_of_output != qp)
+		outbox_clear(&world->outbox);
+	*qp_of_output = qp;
+	place = place_of(qp);
+	reason = qp_receive(qp->qp, &packet, &core, &world->outbox);
+	trace_packet(&world->trace, &place, "receive", &packet, reason);
+	EACH_OBSERVER(world, received, qp, &packet, reason);
+}
+
+static void wake(struct world *world, void *subject, uint64_t argument)
+{
+	struct host *host = subject;
+	struct host_qp *qp_of_output = NULL;
+
+	(void)argument;
+	host->is_waking = false;
+	for (uint32_t i = 0; i < host->limits.receive_batch && host->oldest; i++) {
+		struct datagram *datagram = host->oldest;
+
+		host->oldest = datagram->next;
+		host->waiting_bytes -= datagram->length;
+		feed(host, datagram, &qp_of_output);
+		world_datagram_free(world, datagram);
+	}
+	if (qp_of_output)
+		finish_output(qp_of_output);
+	if (host->oldest && !host->is_waking) {
+		host->is_waking = true;
+		world_schedule(world, world->now + host->limits.wake_ns, wake, host, 0);
+	}
+}
+
+void host_take_in(struct host *host, struct datagram *datagram)
+{
+	struct world *world = host->world;
+	uint32_t max = host->limits.receive_bytes_max;
+	struct trace_place place = {world->now, host->index, TRACE_NO_QP};
+
+	if (max && host->waiting_bytes + datagram->length > max) {
+		trace_note(&world->trace, &place, "overflow of the receive buffer");
+		world->last_loss = world->now;
+		world_datagram_free(world, datagram);
+		return;
+	}
+	if (host->oldest)
+		host->newest->next = datagram;
+	else
+		host->oldest = datagram;
+	host->newest = datagram;
+	datagram->next = NULL;
+	host->waiting_bytes += datagram->length;
+	if (!host->is_waking) {
+		host->is_waking = true;
+		world_schedule(world, world->now + host->limits.wake_ns, wake, host, 0);
+	}
+}

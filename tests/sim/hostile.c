@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Theory of operation: packets that nobody's QP made
+ *
+ * Somebody on the network knows addresses, QPNs and ports, but neither keys nor PSNs.
+ * He may forge anything; what must hold is that memory does not change, since no
+ * request with a wrong key may touch it. So only requests that name a key are forged,
+ * with random keys and at least one byte, and acknowledgements.
+ *
+ * Most forged packets bear PSNs far from what is expected or outstanding and must not
+ * disturb the connection either. A poisonous one hits the expected PSN: it is refused
+ * like any request with a wrong key, and that ends the connection.
+ */
+#include "sim/hostile.h"
+
+#include "base/psn.h"
+#include "wire/syndrome.h"
+
+#define FAR_MIN 0x10000u
+#define FAR_MAX 0x3fffffu
+
+static const uint8_t zeros[PACKET_MTU_MAX];
+
+static uint32_t far_from(struct random_stream *random, uint32_t psn)
+{
+	uint32_t distance = (uint32_t)random_between(random, FAR_MIN, FAR_MAX);
+
+	return psn_add(psn, random_below(random, 2) ? distance : PSN_MASK + 1 - distance);
+}
+
+static void forge_request(const struct qp *qp, struct random_stream *random, struct packet *packet)
+{
+	static const enum opcode opcodes[] = {OPCODE_WRITE_ONLY,  OPCODE_WRITE_ONLY_IMM,
+					      OPCODE_WRITE_FIRST, OPCODE_READ_REQUEST,
+					      OPCODE_FETCH_ADD,	  OPCODE_COMPARE_SWAP};
+	uint64_t address = random_next(random);
+
+	packet->opcode = opcode_byte(SERVICE_RC, opcodes[random_below(random, 6)]);
+	packet->psn = far_from(random, qp->responder.psn_expected);
+	packet->reth.rkey = packet->atomic.rkey = (uint32_t)random_next(random);
+	packet->reth.address = packet->atomic.address = address & ~7ull;
+	packet->reth.length = (uint32_t)random_between(random, 1, qp->path.payload_max);
+	if (!opcode_has(opcode_properties_of(packet->opcode), OPCODE_HAS_PAYLOAD))
+		return;
+	packet->payload = zeros;
+	packet->payload_bytes = packet->reth.length;
+	if (packet->opcode == opcode_byte(SERVICE_RC, OPCODE_WRITE_FIRST)) {
+		packet->payload_bytes = qp->path.payload_max;
+		packet->reth.length += packet->payload_bytes;
+	}
+}
+
+static void forge_acknowledgement(const struct qp *qp, struct random_stream *random,
+				  struct packet *packet)
+{
+	packet->opcode = opcode_byte(SERVICE_RC, OPCODE_ACKNOWLEDGE);
+	packet->psn = far_from(random, qp->requester.psn_unacked);
+	packet->aeth.syndrome = (uint8_t)random_next(random);
+	packet->aeth.msn = (uint32_t)random_next(random) & PSN_MASK;
+}
+
+/* An opcode or a QPN that nobody has. */
+static void forge_nonsense(struct random_stream *random, struct packet *packet)
+{
+	packet->opcode = opcode_byte(SERVICE_RC, OPCODE_WRITE_ONLY);
+	packet->dest_qpn = 0x800000u | (uint32_t)random_next(random);
+	packet->dest_qpn &= PSN_MASK;
+	packet->reth.length = packet->payload_bytes = (uint32_t)random_below(random, 100);
+	packet->payload = zeros;
+}
+
+void hostile_send(struct host_qp *target, struct random_stream *random, bool may_poison)
+{
+	const struct qp *qp = target->qp;
+	struct host *from = target->host->world->hosts[target->peer_host];
+	struct packet packet = {.pkey = 0xffff, .dest_qpn = qp->number};
+	uint64_t kind = random_below(random, 10);
+
+	if (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT)
+		return;
+	packet.ack_requested = random_below(random, 2);
+	if (kind < 6)
+		forge_request(qp, random, &packet);
+	else if (kind < 9)
+		forge_acknowledgement(qp, random, &packet);
+	else
+		forge_nonsense(random, &packet);
+	if (may_poison && kind < 6 && random_below(random, 4) == 0)
+		packet.psn = qp->responder.psn_expected;
+	host_send_forged(from, target->host->index, &packet);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef VBN_TESTS_SIM_SWARM_RUN_H
+#define VBN_TESTS_SIM_SWARM_RUN_H
+
+#include "sim/swarm_plan.h"
+
+struct swarm_result {
+	bool has_failed;
+	char failure[512];
+	uint64_t trace_hash;
+	uint64_t events, packets;
+	vbn_time ended;
+};
+
+/* Draws, runs and judges one seed. @trace_text: where its trace goes, or NULL. */
+struct swarm_result swarm_run(uint64_t seed, FILE *trace_text);
+
+#endif
