@@ -10,12 +10,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <pcap/pcap.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "link/capture/pcap_library.h"
 #include "link/descriptor.h"
 #include "link/link.h"
 #include "wire/frame.h"
@@ -26,6 +26,7 @@
 struct capture_file {
 	pthread_mutex_t lock;
 	struct descriptor descriptor; /* of the dumper's stream */
+	const struct pcap_library *library;
 	pcap_t *pcap;
 	pcap_dumper_t *dumper;
 	uint8_t frame[FRAME_BYTES_MAX];
@@ -59,13 +60,13 @@ static int open_dumper(struct capture_file *capture, const char *name)
 
 	if (!stream)
 		return error;
-	capture->dumper = pcap_dump_fopen(capture->pcap, stream);
+	capture->dumper = capture->library->dump_fopen(capture->pcap, stream);
 	if (!capture->dumper) {
 		fclose(stream);
 		return -ENOMEM;
 	}
 	/* The header too is to be in the file whatever becomes of the program. */
-	return pcap_dump_flush(capture->dumper) == 0 ? 0 : -errno;
+	return capture->library->dump_flush(capture->dumper) == 0 ? 0 : -errno;
 }
 
 int capture_file_open(const char *name, struct capture_file **file, const char **why)
@@ -76,9 +77,14 @@ int capture_file_open(const char *name, struct capture_file **file, const char *
 	*why = strerror(ENOMEM);
 	if (!capture)
 		return error;
+	capture->library = pcap_library_load();
+	if (!capture->library) {
+		free(capture);
+		*why = "libpcap is not installed (package libpcap0.8)";
+		return -ENOENT;
+	}
 	pthread_mutex_init(&capture->lock, NULL);
-	capture->pcap =
-		pcap_open_dead_with_tstamp_precision(DLT_EN10MB, 65535, PCAP_TSTAMP_PRECISION_NANO);
+	capture->pcap = capture->library->open_dead(DLT_EN10MB, 65535, PCAP_TSTAMP_PRECISION_NANO);
 	if (capture->pcap)
 		error = open_dumper(capture, name);
 	if (error) {
@@ -94,9 +100,9 @@ void capture_file_close(struct capture_file *file)
 {
 	/* Closing a stream closes a number that may be somebody else's: then it is left. */
 	if (file->dumper && descriptor_is_ours(&file->descriptor))
-		pcap_dump_close(file->dumper);
+		file->library->dump_close(file->dumper);
 	if (file->pcap)
-		pcap_close(file->pcap);
+		file->library->close(file->pcap);
 	pthread_mutex_destroy(&file->lock);
 	free(file);
 }
@@ -141,9 +147,9 @@ static void write_frame(struct capture_file *file, const struct frame *frame, ui
 		header.ts.tv_sec = now.tv_sec;
 		header.ts.tv_usec = now.tv_nsec; /* nanoseconds: the file says so */
 		header.caplen = header.len = (bpf_u_int32)length;
-		pcap_dump((u_char *)file->dumper, &header, file->frame);
+		file->library->dump((u_char *)file->dumper, &header, file->frame);
 		/* The program may end in any way; what was carried is to be in the file. */
-		pcap_dump_flush(file->dumper);
+		file->library->dump_flush(file->dumper);
 	}
 	pthread_mutex_unlock(&file->lock);
 }
