@@ -98,10 +98,14 @@ static void check_list(void)
 	/* Link-local ones come last, with their interface, and only if asked for. */
 	settings.has_link_local_gids = true;
 	devices = device_list(&settings, &count);
-	CHECK(devices && count == 3 && devices[0].gid_count >= 4);
-	for (uint32_t i = 3; i < devices[0].gid_count; i++) {
-		CHECK(devices[0].gids[i].address.gid[0] == 0xfe);
-		CHECK(devices[0].gids[i].address.scope == devices[0].interface_index);
+	CHECK(devices && count == 3);
+	CHECK(devices[0].interface_index < devices[1].interface_index);
+	const struct device *va = &devices[strcmp(devices[0].interface, "va") == 0 ? 0 : 1];
+
+	CHECK(va->gid_count >= 4 && is_address(&va->gids[2].address, "fd66::5"));
+	for (uint32_t i = 3; i < va->gid_count; i++) {
+		CHECK(va->gids[i].address.gid[0] == 0xfe);
+		CHECK(va->gids[i].address.scope == va->interface_index);
 	}
 	CHECK(devices[2].is_loopback);
 	free(devices);

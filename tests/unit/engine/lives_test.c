@@ -151,8 +151,14 @@ static void ten_thousand_lives_leave_nothing(void **state)
 	kib = resident_kib();
 	make_and_break(&pair, 10000);
 	assert_int_equal(descriptor_count(), descriptors);
-	/* The tables of keys and QP numbers fill pages at random: 17 MiB and 2 MiB in the end. */
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+	/*
+	 * The tables of keys and QP numbers fill pages at random, up to some 40 MiB in the
+	 * end. Sanitizers keep what was freed.
+	 */
 	assert_in_range(resident_kib(), 1, kib + 48 * 1024);
+#endif
+	assert_true(kib > 0);
 	pair_close(&pair);
 }
 
