@@ -75,6 +75,8 @@ struct rc_requester {
 	uint8_t retries_left;
 	uint8_t rnr_retries_left;
 	bool in_recovery; /* a loss was inferred and acted on; no second time before progress */
+	uint32_t nak_psn; /* of the last sequence NAK that was acted on */
+	vbn_time nak_quiet_until; /* the same NAK again before it is an echo */
 
 	vbn_time retry_deadline; /* local ACK timeout; NEVER when nothing is under way */
 	vbn_time rnr_deadline;	 /* nothing is sent before it; NEVER: no RNR wait */

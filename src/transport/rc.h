@@ -49,6 +49,11 @@ void rc_completer_fail(struct qp *qp, enum ibv_wc_status status, const struct co
  * Nothing happens when the cursor stands there or before it already.
  */
 void rc_retry_go_back(struct qp *qp, uint32_t psn);
+/*
+ * Whether a sequence NAK for @psn is news. The same one within a round trip is not: it
+ * was caused by packets of the wave that is being repeated.
+ */
+bool rc_retry_nak_is_news(struct qp *qp, uint32_t psn, const struct core *core);
 /* Something was sent at core->now; starts the timers that are not running. */
 void rc_retry_sent(struct qp *qp, const struct core *core);
 /* psn_unacked has moved: counts are full again, timers start anew or stop. */

@@ -248,6 +248,8 @@ static enum reason receive_nak(struct qp *qp, uint32_t psn, uint8_t syndrome,
 		return REASON_DROP_DUPLICATE;
 	acknowledge_before(requester, psn);
 	head_move(qp, core);
+	if (is_sequence && !rc_retry_nak_is_news(qp, psn, core))
+		return REASON_DROP_DUPLICATE;
 	/* Answers that were placed may have carried the head past what is refused. */
 	if (!is_outstanding(requester, psn))
 		return REASON_DROP_STALE_ACK;

@@ -23,6 +23,11 @@
  *
  * A lossless path needs none but the RNR wait.
  *
+ * A sequence NAK is acted on once in a round trip. One gap can cause many: networks
+ * repeat and reorder packets, and each that makes PSNs run backwards gets one more. If
+ * every NAK sent the window again, a window could cause more than one window, and
+ * there would be no end to it.
+ *
  * The round-trip time is taken from one packet at a time that asked for its ACK and was
  * never sent twice (Karn): going back or probing ends the measurement.
  */
@@ -57,6 +62,21 @@ static uint64_t probe_interval(const struct rc_requester *requester)
 	if (doublings > PROBE_DOUBLINGS_MAX || interval > PROBE_MAX >> doublings)
 		return PROBE_MAX;
 	return interval << doublings;
+}
+
+/*
+ * The NAK of a repeated wave comes a round trip after going back, which may be a little
+ * less than the average one. Before the first measurement, half of what a probe waits.
+ */
+static uint64_t nak_quiet_interval(const struct rc_requester *requester)
+{
+	uint64_t least = requester->rtt_ns / 2;
+
+	if (requester->rtt_ns == 0)
+		return PROBE_MIN / 2;
+	if (requester->rtt_deviation_ns > least)
+		return least;
+	return requester->rtt_ns - requester->rtt_deviation_ns;
 }
 
 static void start_retry_timer(struct qp *qp, const struct core *core)
@@ -98,6 +118,17 @@ void rc_retry_go_back(struct qp *qp, uint32_t psn)
 	requester->send_psn = psn;
 	requester->send_position = position;
 	requester->packets_since_ack_request = 0;
+}
+
+bool rc_retry_nak_is_news(struct qp *qp, uint32_t psn, const struct core *core)
+{
+	struct rc_requester *requester = &qp->requester;
+
+	if (psn == requester->nak_psn && core->now < requester->nak_quiet_until)
+		return false;
+	requester->nak_psn = psn;
+	requester->nak_quiet_until = vbn_time_add(core->now, nak_quiet_interval(requester));
+	return true;
 }
 
 void rc_retry_sent(struct qp *qp, const struct core *core)

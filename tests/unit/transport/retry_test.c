@@ -174,8 +174,33 @@ static void a_sequence_nak_uses_up_no_try(void **state)
 	for (int i = 0; i < 20; i++) {
 		fixture_nak(f, 0xfffffe, SYNDROME_NAK_SEQUENCE);
 		expect_sends(f, 0xfffffe, 2);
+		/* Later than any echo of it. */
+		f->core.now += VBN_MILLISECOND;
 	}
 	assert_int_equal(f->qp->requester.retries_left, 3);
+	fixture_free(f);
+}
+
+/* Before the first measurement an echo is what comes within a millisecond. */
+static void a_sequence_nak_is_acted_on_once_in_a_round_trip(void **state)
+{
+	struct fixture *f = fixture_new(&fixture_usual);
+
+	(void)state;
+	post_and_send(f, IBV_WR_SEND, 8, 3);
+	assert_int_equal(fixture_nak(f, 0xfffffe, SYNDROME_NAK_SEQUENCE), REASON_NONE);
+	expect_sends(f, 0xfffffe, 3);
+	f->core.now += VBN_MILLISECOND - 1;
+	assert_int_equal(fixture_nak(f, 0xfffffe, SYNDROME_NAK_SEQUENCE), REASON_DROP_DUPLICATE);
+	fixture_expect_nothing(f);
+	/* Another gap is news at any time, and so is this one later. */
+	assert_int_equal(fixture_nak(f, 0xffffff, SYNDROME_NAK_SEQUENCE), REASON_NONE);
+	fixture_expect_completion(f, 1, IBV_WC_SUCCESS);
+	expect_sends(f, 0xffffff, 2);
+	f->core.now += VBN_MILLISECOND;
+	assert_int_equal(fixture_nak(f, 0xffffff, SYNDROME_NAK_SEQUENCE), REASON_NONE);
+	expect_sends(f, 0xffffff, 2);
+	fixture_expect_nothing(f);
 	fixture_free(f);
 }
 
@@ -542,6 +567,7 @@ int main(void)
 		cmocka_unit_test(tries_are_counted_between_progress),
 		cmocka_unit_test(without_tries_the_first_expiry_is_the_last),
 		cmocka_unit_test(a_sequence_nak_uses_up_no_try),
+		cmocka_unit_test(a_sequence_nak_is_acted_on_once_in_a_round_trip),
 		cmocka_unit_test(rnr_nak_waits_as_long_as_it_says),
 		cmocka_unit_test(rnr_tries_run_out),
 		cmocka_unit_test(rnr_tries_are_full_again_after_progress),
