@@ -39,12 +39,28 @@ static enum ibv_wc_opcode expected_opcode(const struct operation *operation)
 	}
 }
 
+/*
+ * Behind a READ whose answer was lost a request was refused. Without a timeout nothing
+ * would end the wait for the answer, so the READ fails at once with the same status.
+ */
+static bool is_refused_later(const struct endpoint *end, enum ibv_wc_status status)
+{
+	if (end->plan->terms.timeout && !end->plan->terms.is_lossless)
+		return false;
+	for (uint32_t count = end->completed; count != end->posted; count++)
+		if (endpoint_operation((struct endpoint *)end, count)->expected == status)
+			return true;
+	return false;
+}
+
 /* The connection may break at any time, but not in every way. */
 static bool is_breakage(const struct endpoint *end, enum ibv_wc_status status)
 {
 	if (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_RNR_RETRY_EXC_ERR)
 		return true;
 	if (status == IBV_WC_REM_OP_ERR && end->peer->has_posted_bad_receive)
+		return true;
+	if (is_refused_later(end, status))
 		return true;
 	return session_expects_remote_errors(end->session) &&
 	       (status == IBV_WC_REM_ACCESS_ERR || status == IBV_WC_REM_INV_REQ_ERR ||

@@ -25,6 +25,18 @@ static uint64_t log_between(struct random_stream *random, uint64_t low, uint64_t
 	return value < low ? low : value > high ? high : value;
 }
 
+/* Without a window a whole message waits at the receiver, which has to be quick then. */
+static void quicken_hosts(struct swarm_plan *plan)
+{
+	bool has_no_window = false;
+
+	for (uint32_t i = 0; i < plan->host_count; i++)
+		has_no_window |= plan->hosts[i].flow_bytes_max == INT64_MAX;
+	for (uint32_t i = 0; has_no_window && i < plan->host_count; i++)
+		if (plan->hosts[i].wake_ns > 1000ull * plan->hosts[i].receive_batch)
+			plan->hosts[i].wake_ns = 1000ull * plan->hosts[i].receive_batch;
+}
+
 static void draw_hosts(struct swarm_plan *plan, struct random_stream *random)
 {
 	static const int64_t windows[] = {1, 3000, 20000, 65536, 100000, INT64_MAX};
@@ -37,7 +49,11 @@ static void draw_hosts(struct swarm_plan *plan, struct random_stream *random)
 		struct host_limits *limits = &plan->hosts[i];
 
 		limits->receive_batch = (uint32_t)log_between(random, 1, 32);
-		limits->wake_ns = percent(random, 30) ? 0 : log_between(random, 100, 200000);
+		/* Slower than 20 us a packet, a host would answer later than timers wait. */
+		limits->wake_ns =
+			percent(random, 30)
+				? 0
+				: log_between(random, 100, 20000ull * limits->receive_batch);
 		limits->timer_slack_ns = percent(random, 50) ? 0
 							     : log_between(random, 1000, 1000000);
 		limits->hold_free = percent(random, 30) ? (uint32_t)between(random, 0, 4) : 64;
@@ -50,6 +66,7 @@ static void draw_hosts(struct swarm_plan *plan, struct random_stream *random)
 		if (plan->is_lossless)
 			limits->flow_bytes_max = INT64_MAX;
 	}
+	quicken_hosts(plan);
 	plan->poll_ns = percent(random, 30) ? 0 : log_between(random, 100, 300000);
 	plan->poll_batch = (uint32_t)log_between(random, 1, 32);
 	plan->shares_cq = percent(random, 30);
@@ -187,7 +204,7 @@ void swarm_plan_draw(struct swarm_plan *plan, uint64_t seed)
 	plan->is_lossless = percent(&random, 8);
 	if (percent(&random, 20) && !plan->is_lossless)
 		plan->hostility = percent(&random, 40) ? HOSTILITY_POISON : HOSTILITY_HARMLESS;
-	plan->hostile_ns = log_between(&random, 10000, 10000000);
+	plan->hostile_ns = log_between(&random, 1000000, 20000000);
 	draw_links(plan, &random);
 	draw_hosts(plan, &random);
 	plan->session_count = percent(&random, 50) ? 1 : (uint32_t)between(&random, 2, 4);

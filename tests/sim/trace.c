@@ -42,6 +42,15 @@ static void print_place(const struct trace *trace, const struct trace_place *pla
 	fprintf(trace->text, "%c%-2s ", (char)('a' + place->host), qp);
 }
 
+static const char *nak_name(uint8_t syndrome)
+{
+	static const char *const names[] = {"sequence", "invalid request", "remote access",
+					    "remote operation"};
+	uint8_t code = syndrome & 0x1f;
+
+	return code < sizeof(names) / sizeof(names[0]) ? names[code] : "reserved";
+}
+
 static void print_syndrome(FILE *text, const struct packet *packet)
 {
 	uint8_t syndrome = packet->aeth.syndrome;
@@ -54,7 +63,7 @@ static void print_syndrome(FILE *text, const struct packet *packet)
 		fprintf(text, " rnr %u", syndrome & 0x1fu);
 		break;
 	case SYNDROME_NAK:
-		fprintf(text, " nak 0x%02x", syndrome);
+		fprintf(text, " nak (%s)", nak_name(syndrome));
 		break;
 	case SYNDROME_RESERVED:
 		fprintf(text, " syndrome 0x%02x", syndrome);
@@ -154,7 +163,8 @@ void trace_completion(struct trace *trace, const struct trace_place *place,
 	print_place(trace, place);
 	fprintf(trace->text, "complete %s wr %llu %s", completion_kind(completion),
 		(unsigned long long)completion->wr_id, status_name(completion->status));
-	if (is_good && (completion->is_receive || completion->opcode != IBV_WC_SEND))
+	/* The length of a SEND or WRITE is not told to who posted it. */
+	if (is_good && (completion->is_receive || completion->opcode == IBV_WC_RDMA_READ))
 		fprintf(trace->text, " bytes %u", completion->byte_len);
 	if (is_good && completion->wc_flags & IBV_WC_WITH_IMM)
 		fprintf(trace->text, " immediate 0x%x", ntohl(completion->immediate));
