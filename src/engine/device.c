@@ -22,7 +22,6 @@
 
 #include "base/byte_order.h"
 
-#define INTERFACES_MAX 64
 /* IPv6, UDP, BTH, RETH, immediate, ICRC: what surrounds the payload at most. */
 #define PACKET_OVERHEAD_BYTES (40 + 8 + 12 + 16 + 4 + 4)
 #define LID_MAX 0xbfff
@@ -40,22 +39,42 @@ struct found_interface {
 };
 
 struct scan {
-	struct found_interface interfaces[INTERFACES_MAX];
-	size_t count;
+	struct found_interface *interfaces; /* malloc'd; grows */
+	size_t count, capacity;
 };
 
+static bool make_room(struct scan *scan)
+{
+	size_t capacity = scan->capacity ? 2 * scan->capacity : 16;
+	struct found_interface *grown;
+
+	if (scan->count < scan->capacity)
+		return true;
+	grown = realloc(scan->interfaces, capacity * sizeof(*grown));
+	if (!grown)
+		return false;
+	scan->interfaces = grown;
+	scan->capacity = capacity;
+	return true;
+}
+
+/* NULL: out of memory. Valid until the next call. */
 static struct found_interface *interface_of(struct scan *scan, const struct ifaddrs *entry)
 {
 	struct found_interface *found;
+	char name[IF_NAMESIZE];
 
+	/* Addresses of IPv4 may have a label, "eth0:1"; the interface is what stands before. */
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(entry->ifa_name, ":"), entry->ifa_name);
 	for (size_t i = 0; i < scan->count; i++)
-		if (strcmp(scan->interfaces[i].name, entry->ifa_name) == 0)
+		if (strcmp(scan->interfaces[i].name, name) == 0)
 			return &scan->interfaces[i];
-	if (scan->count == INTERFACES_MAX)
+	if (!make_room(scan))
 		return NULL;
 	found = &scan->interfaces[scan->count++];
-	snprintf(found->name, sizeof(found->name), "%s", entry->ifa_name);
-	found->index = if_nametoindex(entry->ifa_name);
+	memset(found, 0, sizeof(*found));
+	memcpy(found->name, name, sizeof(name));
+	found->index = if_nametoindex(name);
 	found->flags = entry->ifa_flags;
 	return found;
 }
@@ -109,13 +128,13 @@ static void add_address(struct found_interface *found, const struct link_address
 	found->gid_count++;
 }
 
-static void add_entry(struct scan *scan, const struct ifaddrs *entry)
+static bool add_entry(struct scan *scan, const struct ifaddrs *entry)
 {
 	struct link_address address = {{0}, 0};
 	struct found_interface *found = interface_of(scan, entry);
 
 	if (!found || !entry->ifa_addr)
-		return;
+		return found != NULL;
 	if (entry->ifa_addr->sa_family == AF_PACKET) {
 		const struct sockaddr_ll *ll = (const struct sockaddr_ll *)entry->ifa_addr;
 
@@ -137,21 +156,24 @@ static void add_entry(struct scan *scan, const struct ifaddrs *entry)
 			address.scope = found->index;
 		add_address(found, &address, 128);
 	}
+	return true;
 }
 
+/* The caller frees scan->interfaces, also after an error. */
 static int scan_interfaces(struct scan *scan)
 {
 	struct ifaddrs *list;
+	int error = 0;
 
-	memset(scan, 0, sizeof(*scan));
+	*scan = (struct scan){0};
 	if (getifaddrs(&list) != 0)
 		return -errno;
-	for (const struct ifaddrs *entry = list; entry; entry = entry->ifa_next)
-		add_entry(scan, entry);
+	for (const struct ifaddrs *entry = list; entry && !error; entry = entry->ifa_next)
+		error = add_entry(scan, entry) ? 0 : -ENOMEM;
 	freeifaddrs(list);
 	for (size_t i = 0; i < scan->count; i++)
 		scan->interfaces[i].mtu = interface_mtu(scan->interfaces[i].name);
-	return 0;
+	return error;
 }
 
 static enum ibv_mtu mtu_within(unsigned int interface_mtu_bytes)
@@ -189,30 +211,44 @@ static bool is_usable(const struct settings *settings, const struct link_address
 	return gid_rank(address) != 2 || settings->has_link_local_gids;
 }
 
+/* Which of the interface's addresses @address is; those of 127/8 that it has not count as its first. */
+static uint32_t index_of(const struct found_interface *found, const struct link_address *address)
+{
+	for (uint32_t i = 0; i < found->gid_count; i++)
+		if (link_address_is_equal(&found->gids[i].address, address))
+			return i;
+	return 0;
+}
+
 static void fill_gids(struct device *device, const struct found_interface *found,
 		      const struct settings *settings)
 {
 	if (settings->has_address) {
+		uint32_t index = index_of(found, &settings->address);
+
 		device->gids[0] = (struct device_gid){settings->address, true};
+		if (gid_rank(&settings->address) == 2)
+			device->gids[0].address.scope = found->index;
+		device->subnet_bits = found->prefix_bits[index];
 		device->gid_count = 1;
 	} else {
 		for (uint32_t i = 0; i < found->gid_count; i++)
 			if (is_usable(settings, &found->gids[i].address))
 				device->gids[device->gid_count++] = found->gids[i];
+		device->subnet_bits = found->prefix_bits[0];
 	}
 	for (uint32_t i = 0; i < device->gid_count; i++)
 		memcpy(device->gid_shown[i], device->gids[i].address.gid, 16);
 }
 
 /* LID and GID 0 of the InfiniBand link layer; only the first IPv4 address is used. */
-static bool fill_infiniband(struct device *device, const struct found_interface *found)
+static bool fill_infiniband(struct device *device)
 {
 	uint32_t address, host;
 
 	if (!link_address_is_ipv4(&device->gids[0].address))
 		return false;
 	address = load_be32(device->gids[0].address.gid + 12);
-	device->subnet_bits = found->prefix_bits[0];
 	host = device->subnet_bits >= 32 ? 0 : address & (0xffffffffu >> device->subnet_bits);
 	if (host == 0 || host > LID_MAX)
 		return false;
@@ -242,7 +278,7 @@ static bool make_device(struct device *device, const struct found_interface *fou
 	if (!device->gid_count)
 		return false;
 	device->guid = guid_of(found, settings, &device->gids[0].address);
-	return !settings->is_infiniband || fill_infiniband(device, found);
+	return !settings->is_infiniband || fill_infiniband(device);
 }
 
 /* The interface that has the address of VERBENA_ADDRESS; 127/8 is all on loopback. */
@@ -266,15 +302,26 @@ static int compare_devices(const void *a, const void *b)
 	return left->interface_index < right->interface_index ? -1 : 1;
 }
 
+static void number_devices(struct device *devices, size_t count)
+{
+	qsort(devices, count, sizeof(*devices), compare_devices);
+	for (size_t i = 0; i < count; i++)
+		snprintf(devices[i].name, sizeof(devices[i].name), "vbn%u", (unsigned int)i);
+}
+
 struct device *device_list(const struct settings *settings, size_t *count)
 {
-	struct scan *scan = malloc(sizeof(*scan));
-	struct device *devices = calloc(INTERFACES_MAX, sizeof(*devices));
-	int error = scan && devices ? scan_interfaces(scan) : -ENOMEM;
+	struct scan scan;
+	struct device *devices = NULL;
+	int error = scan_interfaces(&scan);
 
 	*count = 0;
-	for (size_t i = 0; !error && i < scan->count; i++) {
-		struct found_interface *found = &scan->interfaces[i];
+	if (!error) {
+		devices = calloc(scan.count + 1, sizeof(*devices));
+		error = devices ? 0 : -ENOMEM;
+	}
+	for (size_t i = 0; !error && i < scan.count; i++) {
+		struct found_interface *found = &scan.interfaces[i];
 
 		if (settings->has_address && !has_address(found, &settings->address))
 			continue;
@@ -283,15 +330,12 @@ struct device *device_list(const struct settings *settings, size_t *count)
 		if (settings->has_address)
 			break;
 	}
-	free(scan);
+	free(scan.interfaces);
 	if (error) {
-		free(devices);
 		errno = -error;
 		return NULL;
 	}
-	qsort(devices, *count, sizeof(*devices), compare_devices);
-	for (size_t i = 0; i < *count; i++)
-		snprintf(devices[i].name, sizeof(devices[i].name), "vbn%u", (unsigned int)i);
+	number_devices(devices, *count);
 	return devices;
 }
 
@@ -313,15 +357,15 @@ static const char *unused_because(const struct found_interface *found,
 void device_explain_unused(const struct settings *settings,
 			   void (*line)(void *context, const char *text), void *context)
 {
-	struct scan *scan = malloc(sizeof(*scan));
 	bool has_found_address = !settings->has_address;
+	struct scan scan;
 
-	if (!scan || scan_interfaces(scan) != 0) {
-		free(scan);
+	if (scan_interfaces(&scan) != 0) {
+		free(scan.interfaces);
 		return;
 	}
-	for (size_t i = 0; i < scan->count; i++) {
-		struct found_interface *found = &scan->interfaces[i];
+	for (size_t i = 0; i < scan.count; i++) {
+		struct found_interface *found = &scan.interfaces[i];
 		struct device device;
 		char text[160];
 		const char *why;
@@ -338,7 +382,7 @@ void device_explain_unused(const struct settings *settings,
 	}
 	if (!has_found_address)
 		line(context, "no interface has the address that VERBENA_ADDRESS asks for");
-	free(scan);
+	free(scan.interfaces);
 }
 
 struct link_address device_lid_address(const struct device *device, uint16_t lid)
