@@ -60,7 +60,7 @@ static void release(struct qp *qp)
 	free(qp);
 }
 
-static int create_in_engine(struct qp *qp, const struct ibv_qp_init_attr *attr)
+static int create_in_engine(struct qp *qp, struct pd *pd, const struct ibv_qp_init_attr *attr)
 {
 	struct ibv_context *context = qp->ibv.context;
 	struct engine_qp_attr engine_attr = {
@@ -73,7 +73,7 @@ static int create_in_engine(struct qp *qp, const struct ibv_qp_init_attr *attr)
 		.object = &qp->ibv,
 		.device = context_device(context),
 	};
-	int error = engine_qp_create(pd_of(qp->ibv.pd)->engine_pd, &engine_attr, &qp->engine_qp);
+	int error = engine_qp_create(pd->engine_pd, &engine_attr, &qp->engine_qp);
 
 	if (error)
 		return error;
@@ -85,9 +85,13 @@ static int create_in_engine(struct qp *qp, const struct ibv_qp_init_attr *attr)
 /* NULL with errno; @attr gets what was granted. */
 static struct qp *create(const char *call, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	int error = check_create(call, pd, attr);
+	struct pd *owner = pd_find(call, pd);
 	struct qp *qp;
+	int error;
 
+	if (!owner)
+		return NULL;
+	error = check_create(call, pd, attr);
 	if (error) {
 		errno = error;
 		return NULL;
@@ -96,7 +100,7 @@ static struct qp *create(const char *call, struct ibv_pd *pd, struct ibv_qp_init
 	if (!qp)
 		return out_of_memory(call);
 	init(qp, pd, attr);
-	error = create_in_engine(qp, attr);
+	error = create_in_engine(qp, owner, attr);
 	if (error) {
 		release(qp);
 		errno = engine_error(call, error);
@@ -168,6 +172,12 @@ EXPORT struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 	return qp_of(qp)->builder ? &qp_of(qp)->ex : NULL;
 }
 
+/* Programs read it as a plain field; threads that change or query the same QP meet here. */
+static void show_state(struct ibv_qp *qp, enum ibv_qp_state state)
+{
+	__atomic_store_n(&qp->state, state, __ATOMIC_RELAXED);
+}
+
 EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
 	int error = engine_qp_modify(qp_of(qp)->engine_qp, attr, attr_mask);
@@ -175,7 +185,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_m
 	if (error)
 		return engine_error("ibv_modify_qp", error);
 	if (attr_mask & IBV_QP_STATE)
-		qp->state = attr->qp_state;
+		show_state(qp, attr->qp_state);
 	return 0;
 }
 
@@ -194,7 +204,7 @@ EXPORT int ibv_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_ma
 	init_attr->recv_cq = qp->recv_cq;
 	init_attr->srq = qp->srq;
 	init_attr->qp_type = qp->qp_type;
-	qp->state = attr->qp_state;
+	show_state(qp, attr->qp_state);
 	return 0;
 }
 
