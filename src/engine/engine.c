@@ -145,6 +145,8 @@ void engine_destroy(struct engine *engine)
 	if (!engine_is_inherited(engine)) {
 		helper_stop(engine);
 		links_close_all(engine);
+		if (engine->settings.counters_file)
+			counters_write(&engine->counters, engine->settings.counters_file);
 		/* Until here a fork has something to close in the child. */
 		pthread_mutex_lock(&engines_lock);
 		LIST_REMOVE(engine, next);

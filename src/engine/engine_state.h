@@ -7,7 +7,7 @@
  * qp.c        life of a QP             helper.c    the thread that works when nobody polls
  * connect.c   the path at RTR          timers.c    deadlines
  * run.c       output of one QP         cq.c pd.c mr.c events.c   objects
- * post.c      posting
+ * post.c      posting                  counters.c  what became of packets
  *
  * Locks, outer to inner: receive lock of a link (only tried), QP, CQ, then leaves
  * that hold nothing while they call nobody: timers, links, keys, qps, events.
@@ -21,6 +21,7 @@
 #include <sys/types.h>
 
 #include "base/pin_table.h"
+#include "engine/counters.h"
 #include "engine/engine.h"
 #include "engine/helper.h"
 #include "engine/timers.h"
@@ -92,7 +93,7 @@ struct engine {
 	struct helper helper;
 	_Atomic vbn_time last_poll; /* the lease: when a verbs call last did the NIC's work */
 
-	_Atomic uint64_t drops[REASON_COUNT];
+	struct counters counters;
 };
 
 struct engine_pd {

@@ -24,14 +24,14 @@ struct receiver {
 	struct pass *pass;
 };
 
-static void count_drop(struct engine *engine, enum reason reason, uint64_t count)
+static void count_received(struct engine *engine, enum reason reason, uint64_t count)
 {
-	atomic_fetch_add_explicit(&engine->drops[reason], count, memory_order_relaxed);
+	counters_add(&engine->counters.received[reason], count);
 }
 
 static void receiver_drop(struct link_sink *sink, enum reason reason, uint64_t count)
 {
-	count_drop(((struct receiver *)sink)->engine, reason, count);
+	count_received(((struct receiver *)sink)->engine, reason, count);
 }
 
 static void run_touched(struct pass *pass)
@@ -96,19 +96,17 @@ static void receiver_deliver(struct link_sink *sink, const struct link_packet *a
 	if (!reason && (packet.pkey & 0x7fff) != (DEVICE_PKEY & 0x7fff))
 		reason = REASON_DROP_PKEY;
 	if (reason) {
-		count_drop(receiver->engine, reason, 1);
+		count_received(receiver->engine, reason, 1);
 		return;
 	}
 	slot = pin_table_pin(&receiver->engine->qps, packet.dest_qpn);
 	if (!slot) {
-		count_drop(receiver->engine, REASON_DROP_NO_QP, 1);
+		count_received(receiver->engine, REASON_DROP_NO_QP, 1);
 		return;
 	}
 	struct engine_qp *qp = ((struct qp_slot *)slot)->qp;
 
-	reason = feed_qp(qp, receiver, arrived, &packet);
-	if (reason)
-		count_drop(receiver->engine, reason, 1);
+	count_received(receiver->engine, feed_qp(qp, receiver, arrived, &packet), 1);
 	touch(receiver->pass, qp);
 }
 

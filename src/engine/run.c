@@ -21,6 +21,7 @@ static void send_batch(struct engine_qp *qp, struct pass *pass)
 	if (batch->message_count) {
 		struct link *link = qp->link->link;
 
+		counters_add(&qp->engine->counters.sent, batch->message_count);
 		link->ops->send(link, &qp->route, batch, pass->core.now);
 		/* An answer may come soon: whoever polls looks for it. */
 		atomic_store_explicit(&qp->link->last_traffic, pass->core.now,

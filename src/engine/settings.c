@@ -129,7 +129,8 @@ bool settings_read(struct settings *settings)
 	int link = LINK_CHOICE_AUTO, level = LOG_NONE, layer = false;
 	bool is_right;
 
-	*settings = (struct settings){.capture_file = get_copy("VERBENA_CAPTURE")};
+	*settings = (struct settings){.capture_file = get_copy("VERBENA_CAPTURE"),
+				      .counters_file = get_copy("VERBENA_COUNTERS")};
 	is_right = read_word("VERBENA_LINK", links, "write auto, shm or udp", &link);
 	is_right &= read_word("VERBENA_LOG", levels, "write error, info or debug", &level);
 	is_right &= read_word("VERBENA_LINK_LAYER", layers, "write ethernet or infiniband", &layer);
@@ -149,5 +150,6 @@ void settings_forget(struct settings *settings)
 {
 	free((char *)settings->fault_spec);
 	free((char *)settings->capture_file);
-	settings->fault_spec = settings->capture_file = NULL;
+	free((char *)settings->counters_file);
+	settings->fault_spec = settings->capture_file = settings->counters_file = NULL;
 }

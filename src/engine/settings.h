@@ -21,6 +21,7 @@ struct settings {
 	char address_text[48];
 	const char *fault_spec;	       /* VERBENA_FAULT; NULL: none */
 	const char *capture_file;      /* VERBENA_CAPTURE; NULL: none */
+	const char *counters_file;     /* VERBENA_COUNTERS; NULL: none */
 	enum log_level log;	       /* VERBENA_LOG=error|info|debug */
 	bool is_infiniband;	       /* VERBENA_LINK_LAYER=infiniband */
 	bool has_link_local_gids;      /* VERBENA_LINK_LOCAL=1 */

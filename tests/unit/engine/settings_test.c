@@ -10,7 +10,7 @@
 static const char *const variables[] = {
 	"VERBENA_LINK",	   "VERBENA_ADDRESS",	 "VERBENA_FAULT",      "VERBENA_CAPTURE",
 	"VERBENA_LOG",	   "VERBENA_LINK_LAYER", "VERBENA_LINK_LOCAL", "VERBENA_STRICT_MEMLOCK",
-	"VERBENA_PART_ID", "VERBENA_RCVBUF",
+	"VERBENA_PART_ID", "VERBENA_RCVBUF",	 "VERBENA_COUNTERS",
 };
 
 static void clear_environment(void)
@@ -40,6 +40,7 @@ static void assert_default(const struct settings *settings)
 	assert_string_equal(settings->address_text, "");
 	assert_null(settings->fault_spec);
 	assert_null(settings->capture_file);
+	assert_null(settings->counters_file);
 	assert_int_equal(settings->log, LOG_NONE);
 	assert_false(settings->is_infiniband);
 	assert_false(settings->has_link_local_gids);
