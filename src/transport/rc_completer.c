@@ -186,7 +186,7 @@ static void receive_refusal(struct qp *qp, uint32_t psn, const struct refusal *r
 				      .key = wqe->rkey,
 				      .address = wqe->remote_address,
 				      .length = wqe->length};
-	bool has_timer = qp->attr.timeout && !qp->path.is_lossless;
+	bool has_timer = qp->attr.timeout;
 
 	if (position == qp->requester.unacked_position || !has_timer) {
 		rc_completer_fail(qp, refusal->status, &complaint);

@@ -13,15 +13,17 @@
  *           RETRY_EXC_ERR. Code 0 means that there is no such timer.
  *   rnr     a peer without a receive asked us to wait (9.7.5.2.8). Nothing is sent and the
  *           two others stand still. Progress ends the wait: a copy of the request that
- *           was delayed on its way may have found a receive in the meantime. rnr_retry 7 means for ever. An RNR NAK is no
- *           progress, but it is a sign of life: the tries of the retry timer are full again.
+ *           was delayed on its way may have found a receive in the meantime. rnr_retry 7
+ *           means for ever. An RNR NAK is no progress, but it is a sign of life: the tries
+ *           of the retry timer are full again.
  *   probe   a lost tail costs the retry timer's tens of milliseconds, because no later
  *           packet makes the peer complain. So after a few round trips without progress
  *           the last packet is sent once more with AckReq, which is legal at any time:
  *           the answer is an ACK or a NAK that says what is missing. Doubles
  *           with each probe and uses up no tries.
  *
- * A lossless path needs none but the RNR wait.
+ * A lossless path needs no probe. The retry timer runs there too: the peer's QP may be
+ * gone, not connected, or expect other PSNs, and answers nothing then.
  *
  * A sequence NAK is acted on once in a round trip. One gap can cause many: networks
  * repeat and reorder packets, and each that makes PSNs run backwards gets one more. If
@@ -89,6 +91,8 @@ static void start_retry_timer(struct qp *qp, const struct core *core)
 
 static void start_probe_timer(struct qp *qp, const struct core *core)
 {
+	if (qp->path.is_lossless)
+		return;
 	qp->requester.probe_deadline = vbn_time_add(core->now, probe_interval(&qp->requester));
 }
 
@@ -133,8 +137,6 @@ bool rc_retry_nak_is_news(struct qp *qp, uint32_t psn, const struct core *core)
 
 void rc_retry_sent(struct qp *qp, const struct core *core)
 {
-	if (qp->path.is_lossless)
-		return;
 	if (qp->requester.retry_deadline == VBN_TIME_NEVER)
 		start_retry_timer(qp, core);
 	if (qp->requester.probe_deadline == VBN_TIME_NEVER)
@@ -178,7 +180,7 @@ void rc_retry_progress(struct qp *qp, const struct core *core)
 	requester->probe_count = 0;
 	requester->rnr_deadline = VBN_TIME_NEVER;
 	stop_timers(requester);
-	if (qp->path.is_lossless || requester->psn_unacked == requester->psn_next)
+	if (requester->psn_unacked == requester->psn_next)
 		return;
 	start_retry_timer(qp, core);
 	start_probe_timer(qp, core);

@@ -77,7 +77,8 @@ static void expiry_follows_the_attribute(void **state)
 	}
 }
 
-static void lossless_path_has_no_timer(void **state)
+/* No probe; but a peer that does not answer is noticed. */
+static void lossless_path_has_the_retry_timer_only(void **state)
 {
 	struct fixture_settings settings = fixture_usual;
 	struct fixture *f;
@@ -86,8 +87,10 @@ static void lossless_path_has_no_timer(void **state)
 	settings.is_lossless = true;
 	f = fixture_new(&settings);
 	post_and_send(f, IBV_WR_SEND, 8, 2);
-	assert_int_equal(qp_next_deadline(f->qp), VBN_TIME_NEVER);
+	assert_int_equal(qp_next_deadline(f->qp), f->core.now + USUAL_EXPIRY);
+	assert_int_equal(f->qp->requester.probe_deadline, VBN_TIME_NEVER);
 	fixture_ack(f, 0xfffffe);
+	fixture_ack(f, 0xffffff);
 	assert_int_equal(qp_next_deadline(f->qp), VBN_TIME_NEVER);
 	fixture_free(f);
 }
@@ -561,7 +564,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(expiry_follows_the_attribute),
-		cmocka_unit_test(lossless_path_has_no_timer),
+		cmocka_unit_test(lossless_path_has_the_retry_timer_only),
 		cmocka_unit_test(expiry_sends_all_that_is_not_acknowledged),
 		cmocka_unit_test(timer_starts_anew_with_progress_only),
 		cmocka_unit_test(tries_are_counted_between_progress),
