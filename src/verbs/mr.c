@@ -70,9 +70,13 @@ static void fill(struct mr_face *mr, struct ibv_pd *pd, void *addr, size_t lengt
 static struct ibv_mr *reg_mr(const char *call, struct ibv_pd *pd, void *addr, size_t length,
 			     uint64_t iova, unsigned int access)
 {
+	struct pd *owner = pd_find(call, pd);
 	struct mr_face *mr;
-	int error = check_access(call, access);
+	int error;
 
+	if (!owner)
+		return NULL;
+	error = check_access(call, access);
 	if (!error)
 		error = check_length(call, length);
 	if (error) {
@@ -84,7 +88,7 @@ static struct ibv_mr *reg_mr(const char *call, struct ibv_pd *pd, void *addr, si
 		return out_of_memory(call);
 	if (access & IBV_ACCESS_ZERO_BASED)
 		iova = 0;
-	error = engine_mr_create(pd_of(pd)->engine_pd, addr, length, iova, access & ACCESS_ENGINE,
+	error = engine_mr_create(owner->engine_pd, addr, length, iova, access & ACCESS_ENGINE,
 				 &mr->engine_mr);
 	if (error) {
 		free(mr);
@@ -159,17 +163,22 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *
 	struct mr_face *mr = mr_of(ibv);
 	bool moves = flags & IBV_REREG_MR_CHANGE_TRANSLATION;
 	bool changes_pd = flags & IBV_REREG_MR_CHANGE_PD;
+	struct pd *owner = NULL;
 	uint64_t iova = (uintptr_t)addr;
 	int error = check_change(ibv, flags, pd, addr, length, access);
 
+	if (!error && changes_pd) {
+		owner = pd_find("ibv_rereg_mr", pd);
+		error = owner ? 0 : EINVAL;
+	}
 	if (error) {
 		errno = error;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	if (access & IBV_ACCESS_ZERO_BASED)
 		iova = 0;
-	error = engine_mr_change(mr->engine_mr, flags, changes_pd ? pd_of(pd)->engine_pd : NULL,
-				 addr, length, iova, (unsigned int)access & ACCESS_ENGINE);
+	error = engine_mr_change(mr->engine_mr, flags, owner ? owner->engine_pd : NULL, addr,
+				 length, iova, (unsigned int)access & ACCESS_ENGINE);
 	if (error) {
 		errno = engine_error("ibv_rereg_mr", error);
 		return IBV_REREG_MR_ERR_INPUT;

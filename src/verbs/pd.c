@@ -1,14 +1,73 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Protection domains.
+ * Protection domains. The live ones stand in a table by handle: programs have been seen
+ * to pass a copy of the struct, which kernel drivers accept, and of a copy nothing but the
+ * public fields may be read.
  */
 #include "verbs/pd.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
+
+#include "engine/explain.h"
 
 #include "verbs/context.h"
 #include "verbs/export.h"
+
+static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct pd **live; /* by handle; NULL where none is */
+static uint32_t live_capacity;
+
+/* Gives @pd the lowest free handle. False: out of memory. */
+static bool enlist(struct pd *pd)
+{
+	uint32_t handle = 0;
+	bool has_room;
+
+	pthread_mutex_lock(&live_lock);
+	while (handle < live_capacity && live[handle])
+		handle++;
+	if (handle == live_capacity) {
+		uint32_t capacity = live_capacity ? 2 * live_capacity : 16;
+		struct pd **grown = realloc(live, capacity * sizeof(struct pd *));
+
+		for (uint32_t i = live_capacity; grown && i < capacity; i++)
+			grown[i] = NULL;
+		live = grown ? grown : live;
+		live_capacity = grown ? capacity : live_capacity;
+	}
+	has_room = handle < live_capacity;
+	if (has_room) {
+		live[handle] = pd;
+		pd->ibv.handle = handle;
+	}
+	pthread_mutex_unlock(&live_lock);
+	return has_room;
+}
+
+static void strike_off(const struct pd *pd)
+{
+	pthread_mutex_lock(&live_lock);
+	live[pd->ibv.handle] = NULL;
+	pthread_mutex_unlock(&live_lock);
+}
+
+struct pd *pd_find(const char *call, const struct ibv_pd *ibv)
+{
+	struct pd *pd = NULL;
+
+	pthread_mutex_lock(&live_lock);
+	if (ibv && ibv->handle < live_capacity)
+		pd = live[ibv->handle];
+	pthread_mutex_unlock(&live_lock);
+	if (pd && pd->ibv.context == ibv->context)
+		return pd;
+	errno = explain_call(EINVAL, call,
+			     "this is no PD of an open device, or it was deallocated");
+	return NULL;
+}
 
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
@@ -24,19 +83,29 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 		return NULL;
 	}
 	pd->ibv.context = context;
-	pd->ibv.handle = context_next_handle();
+	if (!enlist(pd)) {
+		engine_pd_destroy(pd->engine_pd);
+		free(pd);
+		return out_of_memory("ibv_alloc_pd");
+	}
 	context_hold(context);
 	return &pd->ibv;
 }
 
 EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
-	struct ibv_context *context = ibv->context;
-	int error = engine_pd_destroy(pd_of(ibv)->engine_pd);
+	struct pd *pd = pd_find("ibv_dealloc_pd", ibv);
+	struct ibv_context *context;
+	int error;
 
+	if (!pd)
+		return EINVAL;
+	context = pd->ibv.context;
+	error = engine_pd_destroy(pd->engine_pd);
 	if (error)
 		return -error;
-	free(pd_of(ibv));
+	strike_off(pd);
+	free(pd);
 	context_release(context);
 	return 0;
 }

@@ -14,9 +14,10 @@ struct pd {
 	struct engine_pd *engine_pd;
 };
 
-static inline struct pd *pd_of(struct ibv_pd *ibv)
-{
-	return (struct pd *)ibv;
-}
+/*
+ * The PD that @ibv is, or is a copy of. NULL with errno and a sentence for @call: it is
+ * none that lives.
+ */
+struct pd *pd_find(const char *call, const struct ibv_pd *ibv);
 
 #endif

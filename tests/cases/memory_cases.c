@@ -238,6 +238,24 @@ static void message_longer_than_the_receive(void **state)
 	assert_int_equal(loop->far.block[8], 3);
 }
 
+/* A copy of the struct is the PD too; one with a wrong handle is none, and not a crash. */
+static void a_copied_protection_domain(void **state)
+{
+	struct loop *loop = *state;
+	struct ibv_pd copy = *loop->nic.pd;
+	struct ibv_mr *mr = ibv_reg_mr(&copy, loop->near.block, 64, 0);
+
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	copy.handle = 0x7fffffff;
+	errno = 0;
+	assert_null(ibv_reg_mr(&copy, loop->near.block, 64, 0));
+	assert_int_equal(errno, EINVAL);
+	expect_said_once("ibv_reg_mr");
+	assert_int_equal(ibv_dealloc_pd(&copy), EINVAL);
+	expect_said_once("ibv_dealloc_pd");
+}
+
 /* Objects in use do not go, and say who uses them. */
 static void objects_in_use_stay(void **state)
 {
@@ -271,6 +289,7 @@ int main(void)
 		CONNECTED(receive_into_a_region_without_local_write),
 		CONNECTED(receive_with_a_key_of_nothing),
 		CONNECTED(message_longer_than_the_receive),
+		CONNECTED(a_copied_protection_domain),
 		CONNECTED(objects_in_use_stay),
 	};
 
