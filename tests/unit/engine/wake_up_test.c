@@ -135,7 +135,8 @@ static void delayed_packets_leave_without_a_poller(void **state)
 		count_at_peer(&pair);
 		sleep_until_counted(&pair, i);
 	}
-	assert_in_range(now_ms() - start, 40, 2000);
+	/* Waiting for retries instead would take 80 s. */
+	assert_in_range(now_ms() - start, 40, 10000);
 	for (int i = 0; i < 20; i++)
 		assert_int_equal(side_wait(&pair.a).status, IBV_WC_SUCCESS);
 	pair_close(&pair);
