@@ -220,7 +220,13 @@ void engine_qp_query(struct engine_qp *qp, struct ibv_qp_attr *attr,
 
 enum ibv_qp_state engine_qp_state(const struct engine_qp *qp)
 {
-	return qp->qp->state;
+	pthread_mutex_t *lock = (pthread_mutex_t *)&qp->lock;
+	enum ibv_qp_state state;
+
+	pthread_mutex_lock(lock);
+	state = qp->qp->state;
+	pthread_mutex_unlock(lock);
+	return state;
 }
 
 /* After this nobody finds the QP, and nobody who found it still works on it. */

@@ -221,8 +221,9 @@ static char told[2048];
 static void tell(void *context, const char *text)
 {
 	CHECK(context == told);
-	strncat(told, text, sizeof(told) - strlen(told) - 2);
-	strcat(told, "\n");
+	size_t length = strlen(told);
+
+	snprintf(told + length, sizeof(told) - length, "%s\n", text);
 }
 
 static void check_reasons(void)

@@ -194,7 +194,7 @@ static void *interrupt(void *argument)
 {
 	const struct timespec pause = {.tv_nsec = 30000000};
 
-	nanosleep(&pause, NULL);
+	nanosleep(&pause, NULL); /* tidy: the reader is to be inside its wait by then */
 	pthread_kill(*(pthread_t *)argument, SIGUSR1);
 	return NULL;
 }

@@ -41,7 +41,7 @@ static void fail_and_reset(struct pair *pair)
 	modify_state(pair->a.qp, IBV_QPS_RESET);
 	modify_state(pair->b.qp, IBV_QPS_RESET);
 	/* The next life has the same numbers: what is under way must not reach it. */
-	usleep(20000);
+	usleep(20000); /* tidy: packets under way cannot be looked at */
 }
 
 static void a_qp_lives_again(const struct pair_settings *settings)

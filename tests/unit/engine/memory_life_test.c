@@ -91,7 +91,7 @@ static void writes_end_with_the_region(const struct pair_settings *settings)
 		for (int i = 0; i < 20; i++)
 			post(connection.from, IBV_WR_RDMA_WRITE, pair.a.buffer,
 			     engine_mr_key(pair.a.mr), area, rkey, AREA_BYTES);
-		usleep((useconds_t)(round % 8) * 100);
+		usleep((useconds_t)(round % 8) * 100); /* tidy: another moment each round */
 		assert_int_equal(engine_mr_destroy(mr), 0);
 		memset(area, 0x22, AREA_BYTES);
 		for (int i = 0; i < 20; i++) {
