@@ -441,7 +441,7 @@ void device_fill_port_attr(const struct device *device, struct ibv_port_attr *at
 		.state = IBV_PORT_ACTIVE,
 		.max_mtu = IBV_MTU_4096,
 		.active_mtu = device->active_mtu,
-		.gid_tbl_len = (int)device->gid_count,
+		.gid_tbl_len = DEVICE_GIDS_MAX,
 		.port_cap_flags = device->is_infiniband ? 0 : 1u << 16 /* CM support */,
 		.max_msg_sz = 0x80000000u,
 		.pkey_tbl_len = 1,

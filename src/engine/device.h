@@ -54,7 +54,7 @@ struct device {
 	/* GIDs as the program sees them, and the addresses packets go by. */
 	struct device_gid gids[DEVICE_GIDS_MAX];
 	uint8_t gid_shown[DEVICE_GIDS_MAX][16];
-	uint32_t gid_count; /* length of the table: all below it answer, empty ones as zero */
+	uint32_t gid_count; /* entries in use, the first ones; the table has DEVICE_GIDS_MAX */
 };
 
 /*
