@@ -50,7 +50,7 @@ void rc_completer_fail(struct qp *qp, enum ibv_wc_status status, const struct co
  */
 void rc_retry_go_back(struct qp *qp, uint32_t psn);
 /*
- * Whether a sequence NAK for @psn is news. The same one within a round trip is not: it
+ * Whether a sequence NAK for @psn is news. The same one within half a round trip is not: it
  * was caused by packets of the wave that is being repeated.
  */
 bool rc_retry_nak_is_news(struct qp *qp, uint32_t psn, const struct core *core);

@@ -25,7 +25,7 @@
  * A lossless path needs no probe. The retry timer runs there too: the peer's QP may be
  * gone, not connected, or expect other PSNs, and answers nothing then.
  *
- * A sequence NAK is acted on once in a round trip. One gap can cause many: networks
+ * A sequence NAK is acted on once in half a round trip. One gap can cause many: networks
  * repeat and reorder packets, and each that makes PSNs run backwards gets one more. If
  * every NAK sent the window again, a window could cause more than one window, and
  * there would be no end to it.
@@ -67,18 +67,14 @@ static uint64_t probe_interval(const struct rc_requester *requester)
 }
 
 /*
- * The NAK of a repeated wave comes a round trip after going back, which may be a little
- * less than the average one. Before the first measurement, half of what a probe waits.
+ * The NAK of a repeated wave comes a round trip after going back, and that one may be much
+ * faster than the average: going back has emptied the queues on the way. Taken for an echo
+ * it would be lost, and a probe is far dearer than a wave too many. Before the first
+ * measurement, half of what a probe waits.
  */
 static uint64_t nak_quiet_interval(const struct rc_requester *requester)
 {
-	uint64_t least = requester->rtt_ns / 2;
-
-	if (requester->rtt_ns == 0)
-		return PROBE_MIN / 2;
-	if (requester->rtt_deviation_ns > least)
-		return least;
-	return requester->rtt_ns - requester->rtt_deviation_ns;
+	return requester->rtt_ns == 0 ? PROBE_MIN / 2 : requester->rtt_ns / 2;
 }
 
 static void start_retry_timer(struct qp *qp, const struct core *core)

@@ -207,6 +207,30 @@ static void a_sequence_nak_is_acted_on_once_in_a_round_trip(void **state)
 	fixture_free(f);
 }
 
+/* Going back empties the queues on the way, so the next NAK may come sooner than usual. */
+static void a_sequence_nak_counts_again_after_half_a_round_trip(void **state)
+{
+	struct fixture *f = fixture_new(&fixture_usual);
+
+	(void)state;
+	for (uint32_t i = 0; i < 10; i++) {
+		post_and_send(f, IBV_WR_SEND, 8, 1);
+		f->core.now += 100 * US;
+		fixture_ack(f, psn_add(0xfffffe, i));
+		fixture_expect_completion(f, i + 1, IBV_WC_SUCCESS);
+	}
+	post_and_send(f, IBV_WR_SEND, 8, 3);
+	assert_int_equal(fixture_nak(f, 8, SYNDROME_NAK_SEQUENCE), REASON_NONE);
+	expect_sends(f, 8, 3);
+	f->core.now += 50 * US - 1;
+	assert_int_equal(fixture_nak(f, 8, SYNDROME_NAK_SEQUENCE), REASON_DROP_DUPLICATE);
+	fixture_expect_nothing(f);
+	f->core.now++;
+	assert_int_equal(fixture_nak(f, 8, SYNDROME_NAK_SEQUENCE), REASON_NONE);
+	expect_sends(f, 8, 3);
+	fixture_free(f);
+}
+
 /* --- the RNR wait --- */
 
 static const struct {
@@ -571,6 +595,7 @@ int main(void)
 		cmocka_unit_test(without_tries_the_first_expiry_is_the_last),
 		cmocka_unit_test(a_sequence_nak_uses_up_no_try),
 		cmocka_unit_test(a_sequence_nak_is_acted_on_once_in_a_round_trip),
+		cmocka_unit_test(a_sequence_nak_counts_again_after_half_a_round_trip),
 		cmocka_unit_test(rnr_nak_waits_as_long_as_it_says),
 		cmocka_unit_test(rnr_tries_run_out),
 		cmocka_unit_test(rnr_tries_are_full_again_after_progress),
