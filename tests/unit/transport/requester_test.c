@@ -479,6 +479,26 @@ static void read_is_repeated_from_what_is_missing(void **state)
 	fixture_free(f);
 }
 
+/* Behind a READ whose answer is lost, what was acknowledged need not be sent twice. */
+static void acknowledged_packets_are_stepped_over(void **state)
+{
+	struct fixture *f = fixture_new(&fixture_usual);
+
+	(void)state;
+	fixture_post(f, IBV_WR_RDMA_READ, 0, 1000, 0);
+	fixture_post(f, IBV_WR_SEND, 0, 3000, 0);
+	fixture_run(f);
+	expect_read_request(f, 0xfffffe, 0, 1000);
+	fixture_expect(f, OPCODE_SEND_FIRST, 0xffffff);
+	fixture_expect(f, OPCODE_SEND_MIDDLE, 0);
+	fixture_expect(f, OPCODE_SEND_LAST, 1);
+	fixture_ack(f, 0);
+	expect_read_request(f, 0xfffffe, 0, 1000);
+	fixture_expect(f, OPCODE_SEND_LAST, 1);
+	fixture_expect_nothing(f);
+	fixture_free(f);
+}
+
 /* Two requests with an end at 0x3e: repeating must not join them. */
 static void repeated_reads_keep_their_ends(void **state)
 {
@@ -564,6 +584,7 @@ int main(void)
 		cmocka_unit_test(memory_lost_before_a_repeat),
 		cmocka_unit_test(goes_back_into_the_middle),
 		cmocka_unit_test(read_is_repeated_from_what_is_missing),
+		cmocka_unit_test(acknowledged_packets_are_stepped_over),
 		cmocka_unit_test(repeated_reads_keep_their_ends),
 		cmocka_unit_test(a_message_of_half_the_psn_space),
 		cmocka_unit_test(less_than_half_of_the_psns_are_outstanding),
