@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Writes the honest part of the corpus of rc_fuzz.
 
-Usage: rc_corpus.py FOLDER
+Usage: rc_corpus.py [--check] FOLDER
+
+With --check it writes nothing and says whether the files are what it would write.
 
 Each file is a run in which both ends behave: every kind of request, with and without
 loss, and each way of ending a connection. What a fuzzer finds beyond stands beside them
@@ -125,11 +127,18 @@ RUNS = {
 
 
 def main(argv):
-    folder = pathlib.Path(argv[1])
+    folder = pathlib.Path(argv[-1])
+    others = 0
     for name, content in RUNS.items():
-        (folder / f"honest-{name}").write_bytes(content)
-    print(f"{len(RUNS)} inputs")
+        path = folder / f"honest-{name}"
+        if argv[1] != "--check":
+            path.write_bytes(content)
+        elif not path.is_file() or path.read_bytes() != content:
+            print(f"{path.name} is not what {pathlib.Path(argv[0]).name} writes; run it")
+            others += 1
+    print(f"{len(RUNS)} inputs, {others} of them others")
+    return 1 if others else 0
 
 
 if __name__ == "__main__":
-    main(sys.argv)
+    sys.exit(main(sys.argv))
