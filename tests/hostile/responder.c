@@ -2,6 +2,7 @@
 #include "hostile/scene.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -95,17 +96,60 @@ static void fill_receives(struct responder *r, struct ibv_qp *qp)
 
 /* --- the target --- */
 
-/* Its peer is the attacker's address; PSNs and depth are told to it. */
+static struct ibv_qp_attr target_attr(const struct responder *r)
+{
+	struct ibv_qp_attr attr = {
+		.port_num = 1,
+		.qp_access_flags = NIC_ALL_RIGHTS,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = 0xabcdef,
+		.rq_psn = TARGET_PSN,
+		.sq_psn = TARGET_PSN,
+		.max_dest_rd_atomic = 8,
+		.max_rd_atomic = 8,
+		.min_rnr_timer = 1,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.sgid_index = (uint8_t)r->nic.gid_index, .hop_limit = 64}},
+	};
+	uint8_t *gid = attr.ah_attr.grh.dgid.raw;
+
+	gid[10] = gid[11] = 0xff;
+	if (inet_pton(AF_INET, ATTACKER_ADDRESS, gid + 12) != 1)
+		give_up("no address: %s", ATTACKER_ADDRESS);
+	return attr;
+}
+
+/* Its peer is the attacker, who may end the connection even before it is whole. */
 static void connect_target(struct responder *r)
 {
-	struct endpoint own = {.psn = TARGET_PSN};
-	struct endpoint attacker = {.psn = TARGET_PSN, .qpn = 0xabcdef, .mtu = IBV_MTU_1024};
+	static const struct {
+		enum ibv_qp_state state;
+		int mask;
+	} moves[] = {
+		{IBV_QPS_INIT,
+		 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
+		{IBV_QPS_RTR, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				      IBV_QP_MIN_RNR_TIMER},
+		{IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+				      IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC},
+	};
+	struct ibv_qp_attr attr = target_attr(r);
 
-	attacker.gid.raw[10] = attacker.gid.raw[11] = 0xff;
-	if (inet_pton(AF_INET, ATTACKER_ADDRESS, attacker.gid.raw + 12) != 1)
-		give_up("no address: %s", ATTACKER_ADDRESS);
-	nic_connect(&r->target_nic, r->target, &own, &attacker, &nic_usual_patience);
-	fill_receives(r, r->target);
+	for (int i = 0; i < 3; i++) {
+		int error;
+
+		attr.qp_state = moves[i].state;
+		error = ibv_modify_qp(r->target, &attr, moves[i].mask);
+		if (error && (error != EINVAL || moves[i].state != IBV_QPS_RTS))
+			need_zero(error, "ibv_modify_qp of the target");
+		if (moves[i].state == IBV_QPS_INIT)
+			fill_receives(r, r->target);
+	}
 	atomic_store(&r->scene->target_psn, TARGET_PSN);
 }
 

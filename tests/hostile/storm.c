@@ -52,6 +52,7 @@ struct attack {
 	struct attack_socket sockets[ATTACK_SOURCES];
 	uint64_t sent; /* to port 4791 */
 	double ratios[ROUNDS_MAX];
+	pid_t children[2];
 };
 
 /* --- time and processes --- */
@@ -217,6 +218,14 @@ static int compare(const void *a, const void *b)
 	return (left > right) - (left < right);
 }
 
+/* One that has ended has said why. */
+static void need_children(const struct attack *attack)
+{
+	for (int i = 0; i < 2; i++)
+		if (waitpid(attack->children[i], NULL, WNOHANG) != 0)
+			give_up("a program ended before its time");
+}
+
 static double run_rounds(struct attack *attack)
 {
 	const struct plan *plan = attack->plan;
@@ -228,6 +237,7 @@ static double run_rounds(struct attack *attack)
 		double seconds = (double)(scene_now() - started) / (double)VBN_SECOND;
 		double calm = rate_under(attack, count, OTHER_PORT);
 
+		need_children(attack);
 		attack->ratios[i] = calm > 0 ? storm / calm : 0;
 		printf("round %u: %.0f datagrams a second; real traffic %.0f operations a second, "
 		       "%.0f while they go elsewhere: ratio %.2f\n",
@@ -344,26 +354,24 @@ int main(int argc, char **argv)
 	struct plan plan = read_plan(argc, argv);
 	struct attack attack = {.scene = make_scene(), .plan = &plan, .random = {plan.seed}};
 	char files[2][64];
-	pid_t responder, peer;
 	double median;
 
 	for (int i = 0; i < 2; i++)
 		snprintf(files[i], sizeof(files[i]), "storm-%d-%d.counters", (int)getpid(), i);
 	printf("seed %llu\n", (unsigned long long)plan.seed);
-	responder = start(responder_run, attack.scene, RESPONDER_ADDRESS, files[0]);
-	peer = start(peer_run, attack.scene, PEER_ADDRESS, files[1]);
+	attack.children[0] = start(responder_run, attack.scene, RESPONDER_ADDRESS, files[0]);
+	attack.children[1] = start(peer_run, attack.scene, PEER_ADDRESS, files[1]);
 	open_attack(&attack);
 	/* The first operations come when both are connected. */
 	while (atomic_load(&attack.scene->operations) < 100) {
-		if (waitpid(-1, NULL, WNOHANG) != 0)
-			give_up("a program ended before it began");
+		need_children(&attack);
 		poll(NULL, 0, 1);
 	}
 	median = run_rounds(&attack);
 	atomic_store(&attack.scene->peer_must_stop, true);
-	finish(peer, "the honest peer");
+	finish(attack.children[1], "the honest peer");
 	atomic_store(&attack.scene->responder_must_stop, true);
-	finish(responder, "the responder");
+	finish(attack.children[0], "the responder");
 	settle(&attack, files[0], files[1]);
 	printf("real traffic keeps %.2f of its rate, in the median of %u rounds\n", median,
 	       plan.rounds);
