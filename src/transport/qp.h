@@ -121,7 +121,8 @@ enum responder_message { MESSAGE_NONE, MESSAGE_SEND, MESSAGE_WRITE };
 /* Written by rc_responder.c, rc_execute.c, rc_refuse.c and rc_replay.c. */
 struct rc_responder {
 	uint32_t psn_expected;
-	uint32_t msn; /* completed messages */
+	uint32_t ack_psn; /* last SEND or WRITE packet executed; an ACK bears no other PSN */
+	uint32_t msn;	  /* completed messages */
 
 	/* The message whose FIRST came and whose LAST did not. */
 	enum responder_message message;

@@ -6,7 +6,9 @@
  * An answer is queued when its request is executed and leaves packet by packet as
  * the outbox has room; the queue is in PSN order, and an acknowledgement or NAK
  * leaves only when it is empty, because either acknowledges every PSN before it
- * and a requester would take the answers still missing for lost.
+ * and a requester would take the answers still missing for lost. An ACK never bears the
+ * PSN of a READ or atomic: where the answer was lost, a requester like Linux's soft RoCE
+ * would complete the request without its data.
  *
  * The bytes of a READ are fetched when a packet is handed to the link, not before:
  * key and range are checked there once more. If they can no longer be had the
@@ -280,8 +282,7 @@ static void output_response(struct qp *qp, struct outbox *out)
 static void output_acknowledgement(struct qp *qp, struct outbox *out)
 {
 	struct rc_responder *responder = &qp->responder;
-	uint32_t psn = responder->nak_is_due ? responder->nak_psn
-					     : psn_add(responder->psn_expected, PSN_MASK);
+	uint32_t psn = responder->nak_is_due ? responder->nak_psn : responder->ack_psn;
 	struct packet_out *answer = add_packet(qp, out, OPCODE_ACKNOWLEDGE, psn);
 
 	answer->packet.aeth.syndrome = responder->nak_is_due ? responder->nak_syndrome

@@ -104,6 +104,7 @@ void rc_responder_reset(struct qp *qp, struct hold_pool *holds)
 	for (uint32_t i = 0; i < HOLD_WINDOW; i++)
 		responder->held[i] = HOLD_NONE;
 	responder->psn_expected = qp->attr.rq_psn & PSN_MASK;
+	responder->ack_psn = psn_add(responder->psn_expected, PSN_MASK);
 }
 
 static bool is_alive(const struct qp *qp)
@@ -130,6 +131,18 @@ static uint32_t request_psns(const struct qp *qp, const struct packet *packet)
 	return is_read ? rc_packet_count(qp, packet->reth.length) : 1;
 }
 
+/* READs and atomics are acknowledged by their answers, and so is all that lies before them. */
+static void note_acknowledgement(struct rc_responder *responder, const struct packet *packet)
+{
+	if (!opcode_has(opcode_properties_of(packet->opcode), OPCODE_HAS_PAYLOAD)) {
+		responder->ack_is_due = false;
+		return;
+	}
+	responder->ack_psn = packet->psn;
+	if (packet->ack_requested)
+		responder->ack_is_due = true;
+}
+
 static enum reason execute(struct qp *qp, const struct packet *packet, const struct core *core,
 			   struct outbox *out)
 {
@@ -138,10 +151,7 @@ static enum reason execute(struct qp *qp, const struct packet *packet, const str
 
 	if (reason == REASON_NONE) {
 		advance(responder, core->holds, request_psns(qp, packet));
-		/* READs and atomics are acknowledged by their answers. */
-		if (packet->ack_requested &&
-		    opcode_has(opcode_properties_of(packet->opcode), OPCODE_HAS_PAYLOAD))
-			responder->ack_is_due = true;
+		note_acknowledgement(responder, packet);
 	} else if (is_alive(qp)) {
 		responder->nak_is_given = true;
 	}

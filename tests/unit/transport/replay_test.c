@@ -179,6 +179,31 @@ static void acknowledgements_leave_behind_all_answers(void **state)
 	fixture_free(f);
 }
 
+/*
+ * An ACK with the PSN of an atomic completes it at a peer like Linux's soft RoCE, without its
+ * result when the answer is lost.
+ */
+static void no_acknowledgement_bears_the_psn_of_an_answer(void **state)
+{
+	struct fixture *f = fixture_at(E);
+	struct packet write = fixture_packet(OPCODE_WRITE_ONLY, E);
+	struct packet add = atomic_request(OPCODE_FETCH_ADD, E + 1, 1, 0);
+
+	(void)state;
+	write.ack_requested = true;
+	set_target(f, 7);
+	assert_int_equal(fixture_receive_only(f, &write), REASON_NONE);
+	assert_int_equal(fixture_receive_only(f, &add), REASON_NONE);
+	fixture_run(f);
+	expect_atomic(f, E + 1, 7, 2);
+	fixture_expect_nothing(f);
+
+	assert_int_equal(fixture_receive(f, &write), REASON_DROP_DUPLICATE);
+	fixture_expect_ack(f, E, SYNDROME_ACK_UNLIMITED, 2);
+	fixture_expect_nothing(f);
+	fixture_free(f);
+}
+
 static void naks_leave_behind_all_answers(void **state)
 {
 	struct fixture *f = fixture_at(E);
@@ -562,6 +587,7 @@ int main(void)
 		cmocka_unit_test(reads_are_answered),
 		cmocka_unit_test(a_read_of_nothing_looks_at_no_key),
 		cmocka_unit_test(acknowledgements_leave_behind_all_answers),
+		cmocka_unit_test(no_acknowledgement_bears_the_psn_of_an_answer),
 		cmocka_unit_test(naks_leave_behind_all_answers),
 		cmocka_unit_test(answers_leave_in_error_as_well),
 		cmocka_unit_test(a_program_that_ends_the_connection_is_obeyed),
