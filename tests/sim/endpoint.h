@@ -14,7 +14,7 @@
 #include "sim/host.h"
 
 #define ENDPOINT_SGE_MAX 4
-#define ENDPOINT_RING 128 /* operations or receives remembered; a power of two */
+#define ENDPOINT_RING 256 /* operations or receives remembered; a power of two */
 #define ENDPOINT_ATOMIC_BYTES 256
 
 enum operation_state { OPERATION_POSTED, OPERATION_DONE, OPERATION_FAILED };

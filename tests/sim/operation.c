@@ -102,6 +102,18 @@ static void draw_atomic(struct endpoint *end, struct operation *operation)
 	}
 }
 
+/* Rights of the QP are looked at whatever the length is. */
+static bool is_permitted(const struct endpoint *end, const struct operation *operation)
+{
+	uint32_t access = end->peer->plan->terms.access;
+
+	if (operation_is_write(operation))
+		return access & IBV_ACCESS_REMOTE_WRITE;
+	if (operation_is_atomic(operation))
+		return access & IBV_ACCESS_REMOTE_ATOMIC;
+	return operation_is_send(operation) || access & IBV_ACCESS_REMOTE_READ;
+}
+
 static void spoil_remote(struct endpoint *end, struct operation *operation)
 {
 	struct endpoint *peer = end->peer;
@@ -212,6 +224,8 @@ void operation_draw(struct endpoint *end, struct operation *operation)
 	draw_flags(end, operation);
 	if (!operation->is_echo && random_chance(&end->random, plan->bad_per_thousand * 1000))
 		spoil(end, operation);
+	if (!is_permitted(end, operation) && operation->expected != IBV_WC_LOC_PROT_ERR)
+		operation->expected = IBV_WC_REM_ACCESS_ERR;
 	operation->is_echoed = operation->opcode == IBV_WR_RDMA_READ && !is_last &&
 			       operation->expected == IBV_WC_SUCCESS && chance(end, 30);
 }

@@ -7,13 +7,14 @@
 #include "sim/check_completion.h"
 #include "sim/check_memory.h"
 #include "sim/program.h"
+#include "sim/upset.h"
 
 /* Flushing needs no network; what is not flushed after this never will be. */
 #define FLUSH_NS VBN_SECOND
 
 bool session_expects_remote_errors(const struct session *session)
 {
-	return session->plan.has_poison;
+	return session->plan.has_poison || session->has_lost_memory;
 }
 
 static bool is_living(const struct endpoint *end)
@@ -35,6 +36,18 @@ static void forget(struct endpoint *end)
 	end->sink_ring.tail = end->sink_ring.head;
 }
 
+/* Until then it receives and answers, and raises COMM_EST when it first hears something. */
+static void get_ready(struct world *world, void *subject, uint64_t argument)
+{
+	struct endpoint *end = subject;
+
+	(void)world;
+	if (end->session->life != argument || !is_living(end) || end->qp->qp->state != IBV_QPS_RTR)
+		return;
+	host_qp_to_rts(end->qp, &end->plan->terms);
+	program_wake(end);
+}
+
 /* Each life has PSNs of its own; the ends' are crosswise the same. */
 static void connect(struct session *session)
 {
@@ -53,8 +66,10 @@ static void connect(struct session *session)
 	for (uint32_t i = 0; i < session->end_count; i++)
 		host_qp_to_rtr(session->ends[i].qp, session->ends[i].peer->qp,
 			       &session->ends[i].plan->terms);
-	for (uint32_t i = 0; i < session->end_count; i++)
-		host_qp_to_rts(session->ends[i].qp, &session->ends[i].plan->terms);
+	host_qp_to_rts(first->qp, &first->plan->terms);
+	if (first != second)
+		world_schedule(session->world, session->world->now + session->plan.rts_ns,
+			       get_ready, second, session->life);
 }
 
 void session_start(struct session *session)
@@ -121,7 +136,6 @@ void session_break(struct session *session)
 	if (session->state != SESSION_RUNS)
 		return;
 	session->state = SESSION_BREAKS;
-	session->broken_at = world->now;
 	world_schedule(world, world->now + session->plan.grace_ns, tear, session, 0);
 }
 
@@ -161,6 +175,7 @@ static void judge(struct session *session)
 		check_memory_settle(&session->ends[i]);
 	for (uint32_t i = 0; i < session->end_count; i++)
 		check_memory_equal_regions(&session->ends[i]);
+	upset_judge(session);
 }
 
 static void rest(struct world *world, void *subject, uint64_t argument)
@@ -198,39 +213,12 @@ static bool session_has_finished(const struct session *session)
 	return true;
 }
 
-static void upset(struct session *session)
-{
-	struct endpoint *end = &session->ends[0];
-
-	session->upset_is_done = true;
-	switch (session->plan.upset) {
-	case UPSET_NONE:
-		break;
-	case UPSET_ERROR:
-		host_qp_set_state(end->qp, IBV_QPS_ERR, false);
-		session_break(session);
-		break;
-	case UPSET_DESTROY:
-		host_qp_destroy(end->qp);
-		session_break(session);
-		break;
-	case UPSET_DRAIN:
-		end->is_draining = true;
-		end->drained_started = end->qp->qp->send_queue.started;
-		host_qp_set_state(end->qp, IBV_QPS_SQD, true);
-		break;
-	}
-}
-
 void session_look(struct session *session)
 {
-	struct endpoint *end = &session->ends[0];
-
 	switch (session->state) {
 	case SESSION_RUNS:
-		if (!session->upset_is_done && end->completed >= session->plan.upset_after &&
-		    !end->send_has_failed && end->qp->qp->state == IBV_QPS_RTS)
-			upset(session);
+		if (upset_is_due(session))
+			upset_strike(session);
 		if (session->state == SESSION_RUNS && session_has_finished(session))
 			session_break(session);
 		break;

@@ -16,8 +16,15 @@
 
 enum session_state { SESSION_RUNS, SESSION_BREAKS, SESSION_FLUSHES, SESSION_RESTS, SESSION_OVER };
 
-/* What befalls end 0 in the middle of its work. */
-enum session_upset { UPSET_NONE, UPSET_ERROR, UPSET_DESTROY, UPSET_DRAIN };
+/* What befalls end 0 in the middle of its work; see upset.c. */
+enum session_upset {
+	UPSET_NONE,
+	UPSET_ERROR,
+	UPSET_DESTROY,
+	UPSET_DRAIN,
+	UPSET_REVOKE,
+	UPSET_HOLE
+};
 
 struct session_plan {
 	uint32_t lives;
@@ -26,6 +33,7 @@ struct session_plan {
 	uint64_t grace_ns;    /* from the first error to ERR on both ends */
 	uint64_t drain_ns;    /* stay in SQD after it is drained */
 	uint64_t linger_ns;   /* longest life of a packet */
+	uint64_t rts_ns;      /* end 1 stays in RTR for so long */
 	bool has_poison;      /* hostile packets may hit the expected PSN */
 };
 
@@ -38,8 +46,9 @@ struct session {
 	enum session_state state;
 	uint32_t life;
 	bool upset_is_done;
-	bool completion_is_due; /* looked at again at the end of a poll */
-	vbn_time broken_at;
+	bool has_lost_memory;	/* a region was revoked or has a hole */
+	struct region *revoked; /* of end 0; what it held then is below */
+	uint8_t *revoked_bytes;
 };
 
 /* Ends are in place, QPs in RESET: the first life begins. */

@@ -40,29 +40,32 @@ static void quicken_hosts(struct swarm_plan *plan)
 static void draw_hosts(struct swarm_plan *plan, struct random_stream *random)
 {
 	static const int64_t windows[] = {1, 3000, 20000, 65536, 100000, INT64_MAX};
-	/* A window without limit over a queue with one repeats everything for a few packets. */
 	bool has_small_buffers = (percent(random, 40) || plan->queue_bytes_max) &&
 				 !plan->is_lossless;
+	/* Without a window a whole message is repeated for each packet out of its place. */
+	bool needs_window = has_small_buffers || plan->faults.reorder_per_million > 5000 ||
+			    plan->faults.duplicate_per_million > 5000;
 
 	plan->host_count = percent(random, 15) ? 3 : percent(random, 15) ? 1 : 2;
 	for (uint32_t i = 0; i < plan->host_count; i++) {
 		struct host_limits *limits = &plan->hosts[i];
 
-		limits->receive_batch = (uint32_t)log_between(random, 1, 32);
+		limits->receive_batch = (uint32_t)log_between(random, 1, 128);
 		/* Slower than 20 us a packet, a host would answer later than timers wait. */
-		limits->wake_ns =
-			percent(random, 30)
-				? 0
-				: log_between(random, 100, 20000ull * limits->receive_batch);
+		if (percent(random, 70))
+			limits->wake_ns =
+				log_between(random, 100, 20000ull * limits->receive_batch);
+		if (limits->wake_ns > 300000)
+			limits->wake_ns = 300000;
 		limits->timer_slack_ns = percent(random, 50) ? 0
 							     : log_between(random, 1000, 1000000);
 		limits->hold_free = percent(random, 30) ? (uint32_t)between(random, 0, 4) : 64;
 		limits->flow_bytes_max = windows[random_below(random, 6)];
-		if (has_small_buffers) {
+		if (has_small_buffers)
 			limits->receive_bytes_max =
 				(uint32_t)log_between(random, RECEIVE_BYTES_MIN, 170000);
+		if (needs_window)
 			limits->flow_bytes_max = windows[random_below(random, 4)];
-		}
 		if (plan->is_lossless)
 			limits->flow_bytes_max = INT64_MAX;
 	}
@@ -106,20 +109,23 @@ static void draw_session(struct swarm_plan *plan, struct session_plan *session,
 			 struct random_stream *random)
 {
 	static const enum session_upset upsets[] = {UPSET_ERROR, UPSET_DESTROY, UPSET_DRAIN,
-						    UPSET_DRAIN};
+						    UPSET_DRAIN, UPSET_REVOKE,	UPSET_HOLE};
 
 	session->lives = percent(random, 25) ? (uint32_t)between(random, 2, 3) : 1;
-	session->upset = percent(random, 25) ? upsets[random_below(random, 4)] : UPSET_NONE;
+	session->upset = percent(random, 30) ? upsets[random_below(random, 6)] : UPSET_NONE;
 	session->upset_after = (uint32_t)between(random, 0, 15);
 	session->grace_ns = percent(random, 50) ? 0 : log_between(random, 1000, 50000000);
 	session->drain_ns = log_between(random, 1000, 50000000);
 	session->linger_ns = 200 * VBN_MILLISECOND + 4 * plan->latency_ns;
+	session->rts_ns = percent(random, 80) ? 0 : log_between(random, 1000, 50000000);
 	session->has_poison = plan->hostility == HOSTILITY_POISON;
 }
 
 static void draw_terms(struct swarm_plan *plan, struct connection_terms *terms,
 		       struct random_stream *random)
 {
+	static const uint32_t rights[] = {IBV_ACCESS_REMOTE_WRITE, IBV_ACCESS_REMOTE_READ,
+					  IBV_ACCESS_REMOTE_ATOMIC};
 	static const uint8_t timers[] = {1, 6, 12, 14, 18, 31, 0};
 	static const uint8_t timeouts[] = {14, 14, 12, 10, 1, 16, 17, 0};
 
@@ -129,6 +135,8 @@ static void draw_terms(struct swarm_plan *plan, struct connection_terms *terms,
 	terms->rnr_retry = percent(random, 60) ? 7 : (uint8_t)between(random, 0, 7);
 	terms->min_rnr_timer = timers[random_below(random, 7)];
 	terms->access = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	if (percent(random, 5))
+		terms->access ^= rights[random_below(random, 3)];
 	terms->is_lossless = plan->is_lossless;
 	terms->sq_psn = (uint32_t)random_next(random) & PSN_MASK;
 	if (percent(random, 40))
@@ -145,8 +153,8 @@ static void draw_weights(uint32_t *weights, struct random_stream *random)
 static void draw_end(struct swarm_plan *plan, struct endpoint_plan *end,
 		     struct random_stream *random)
 {
-	end->cap.max_send_wr = (uint32_t)log_between(random, 1, 63);
-	end->cap.max_recv_wr = (uint32_t)log_between(random, 1, 63);
+	end->cap.max_send_wr = (uint32_t)log_between(random, 1, 120);
+	end->cap.max_recv_wr = (uint32_t)log_between(random, 1, 120);
 	end->cap.max_send_sge = (uint32_t)between(random, 1, ENDPOINT_SGE_MAX);
 	end->cap.max_recv_sge = 1;
 	end->cap.max_inline_data = percent(random, 50) ? 0 : (uint32_t)between(random, 1, 256);
@@ -159,9 +167,9 @@ static void draw_end(struct swarm_plan *plan, struct endpoint_plan *end,
 	end->fence_percent = percent(random, 30) ? (uint32_t)between(random, 1, 60) : 0;
 	end->bad_per_thousand = percent(random, 15) ? (uint32_t)between(random, 10, 80) : 0;
 	end->bad_receive_per_thousand = percent(random, 4) ? 50 : 0;
-	end->burst = (uint32_t)log_between(random, 1, 16);
+	end->burst = (uint32_t)log_between(random, 1, 100);
 	end->think_ns = percent(random, 30) ? 0 : log_between(random, 100, 1000000);
-	end->receive_burst = (uint32_t)log_between(random, 1, 64);
+	end->receive_burst = (uint32_t)log_between(random, 1, 120);
 	end->receive_think_ns = percent(random, 60) ? 0 : log_between(random, 1000, 30000000);
 }
 

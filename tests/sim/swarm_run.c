@@ -17,8 +17,10 @@
 #include "sim/check_deadline.h"
 #include "sim/check_memory.h"
 #include "sim/check_retry.h"
+#include "sim/copy.h"
 #include "sim/hostile.h"
 #include "sim/program.h"
+#include "sim/upset.h"
 
 #define HOUR (3600 * VBN_SECOND)
 #define EVENTS_MAX 4000000
@@ -309,6 +311,7 @@ struct swarm_result swarm_run(uint64_t seed, FILE *trace_text)
 		snprintf(result.failure, sizeof(result.failure), "no memory");
 		return result;
 	}
+	sim_copy_set_hole(NULL, NULL);
 	build(swarm, seed, trace_text);
 	for (uint32_t i = 0; i < swarm->plan.session_count; i++)
 		session_start(&swarm->sessions[i]);
@@ -321,6 +324,8 @@ struct swarm_result swarm_run(uint64_t seed, FILE *trace_text)
 	result.events = swarm->world.events_ever;
 	result.packets = swarm->world.packets_ever;
 	result.ended = swarm->world.now;
+	for (uint32_t i = 0; i < swarm->plan.session_count; i++)
+		upset_fini(&swarm->sessions[i]);
 	world_fini(&swarm->world);
 	free(swarm);
 	return result;
