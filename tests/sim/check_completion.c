@@ -45,7 +45,7 @@ static enum ibv_wc_opcode expected_opcode(const struct operation *operation)
  */
 static bool is_refused_later(const struct endpoint *end, enum ibv_wc_status status)
 {
-	if (end->plan->terms.timeout && !end->plan->terms.is_lossless)
+	if (end->plan->terms.timeout)
 		return false;
 	for (uint32_t count = end->completed; count != end->posted; count++)
 		if (endpoint_operation((struct endpoint *)end, count)->expected == status)

@@ -4,7 +4,8 @@
  *
  * A QP that waits for its peer over a path that loses packets must be woken by time
  * alone: it always has a next deadline, and one that is near enough, or else a lost
- * packet is a connection that hangs. A QP that waits for a receive at the peer (RNR)
+ * packet is a connection that hangs. On a lossless path a timeout does the same, for the
+ * peer may be gone; with neither it may wait for ever. A QP that waits for a receive at the peer (RNR)
  * has one on any path. One that is in ERR or RESET or has nothing outstanding has none.
  * That something useful happens at the deadline is not judged here: then the world
  * would not come to its end (see the swarm's time limit).
@@ -43,7 +44,7 @@ static void rests(void *context, struct host_qp *host_qp)
 		return;
 	}
 	if (next == VBN_TIME_NEVER) {
-		if (!qp->path.is_lossless)
+		if (!qp->path.is_lossless || qp->attr.timeout)
 			world_fail(world, NAME,
 				   "packets are outstanding and nothing ends the wait");
 		return;

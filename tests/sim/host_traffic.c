@@ -132,15 +132,16 @@ static const char *event_name(enum ibv_event_type event)
 	}
 }
 
-/* Carries out what stands in the outbox and empties it. */
-static void carry_out(struct host_qp *qp, struct outbox *out)
+/* Carries out what stands in the outbox and empties it. False: a payload failed, which is news. */
+static bool carry_out(struct host_qp *qp, struct outbox *out)
 {
 	struct world *world = qp->host->world;
 	struct trace_place place = place_of(qp);
 
-	for (uint32_t i = 0; i < out->packet_count; i++)
-		if (!send_packet(qp, &out->packets[i]))
-			break;
+	bool is_good = true;
+
+	for (uint32_t i = 0; i < out->packet_count && is_good; i++)
+		is_good = send_packet(qp, &out->packets[i]);
 	for (uint32_t i = 0; i < out->completion_count; i++)
 		push_completion(qp, &out->completions[i]);
 	for (uint32_t i = 0; i < out->event_count; i++) {
@@ -148,6 +149,7 @@ static void carry_out(struct host_qp *qp, struct outbox *out)
 		EACH_OBSERVER(world, event, qp, out->events[i]);
 	}
 	outbox_clear(out);
+	return is_good;
 }
 
 static void run_timer(struct world *world, void *subject, uint64_t argument);
@@ -180,7 +182,7 @@ static void finish_output(struct host_qp *qp)
 
 	do {
 		has_more = qp_output(qp->qp, &core, out);
-		carry_out(qp, out);
+		has_more |= !carry_out(qp, out);
 		if (++rounds > OUTPUT_ROUNDS_MAX) {
 			world_fail(host->world, "deadline", "output never ends");
 			return;
