@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The runner itself, on stored captures and without a peer."""
+import os
+import types
+import unittest
+
+import cases
+import document
+import ends
+import frames
+import session
+
+CAPTURES = os.path.join(ends.HERE, "..", "captures")
+
+
+def stored(name):
+    return frames.conversation(frames.read_file(os.path.join(CAPTURES, name)))
+
+
+def changed(talk, index, **fields):
+    """The conversation with fields of one frame changed; their names with _ for blanks."""
+    new = {name.replace("_", " "): value for name, value in fields.items()}
+    frame = talk[index]
+    return talk[:index] + [frame._replace(fields=frame.fields | new)] + talk[index + 1:]
+
+
+def differences(a, b, sender="2"):
+    return list(frames.compare(frames.normalised(a, sender), frames.normalised(b, sender)))
+
+
+class Parsing(unittest.TestCase):
+    def test_every_stored_frame_is_right(self):
+        count = 0
+        for name in sorted(os.listdir(CAPTURES)):
+            if name.endswith(".pcap"):
+                for frame in stored(name):
+                    self.assertFalse(frame.fields["ICRC wrong"], name)
+                    self.assertFalse(frame.fields["UDP length wrong"], name)
+                    self.assertIn(frame.opcode, frames.OPCODES, name)
+                    count += 1
+        self.assertGreater(count, 1000)
+
+    def test_a_flipped_bit_is_seen(self):
+        data = bytearray(frames.read_file(os.path.join(CAPTURES, "v6-rc-atomic.pcap")))
+        data[-8] ^= 1
+        self.assertTrue(frames.conversation(bytes(data))[-1].fields["ICRC wrong"])
+
+
+class Comparing(unittest.TestCase):
+    def setUp(self):
+        self.talk = stored("v4-rc-write.pcap")
+        self.first = next(i for i, frame in enumerate(self.talk) if frame.sender == "2")
+
+    def test_a_conversation_is_like_itself(self):
+        self.assertEqual(differences(self.talk, self.talk), [])
+
+    def test_other_keys_and_addresses_are_the_same(self):
+        other = [frame._replace(fields=frame.fields | {
+            name: frame.fields[name] + step for name, step in (("rkey", 7), ("address", 8192))
+            if name in frame.fields}) for frame in self.talk]
+        self.assertEqual(differences(self.talk, other), [])
+
+    def test_one_other_field_is_seen(self):
+        for fields in ({"AckReq": 0}, {"payload": b"x"}, {"RETH_length": 99}, {"PadCnt": 1}):
+            found = differences(self.talk, changed(self.talk, self.first, **fields))
+            self.assertEqual([one.kind for one in found],
+                             [name.replace("_", " ") for name in fields])
+
+    def test_a_missing_frame_is_seen(self):
+        shorter = self.talk[:self.first] + self.talk[self.first + 1:]
+        self.assertEqual([one.kind for one in differences(self.talk, shorter)],
+                         ["WRITE_ONLY only in the stored one"])
+        self.assertEqual([one.kind for one in differences(shorter, self.talk)],
+                         ["WRITE_ONLY only in the run"])
+
+    def test_an_ack_in_the_place_of_an_answer_is_seen(self):
+        talk = stored("v4-rc-atomic.pcap")
+        answer = next(frame for frame in talk if frame.opcode == 18)
+        ack = answer._replace(opcode=17, fields={
+            name: value for name, value in answer.fields.items() if name != "original value"})
+        self.assertEqual([one.kind for one in differences(talk, talk + [ack], answer.sender)],
+                         ["ACK in an answer's place only in the run"])
+
+    def test_the_drivers_ports_follow_from_its_qp_numbers(self):
+        for frame in frames.normalised(self.talk, "2").values():
+            self.assertEqual(frame.fields["UDP source port"], "from the QP numbers")
+
+
+class Reading(unittest.TestCase):
+    def test_completions_and_events_in_order(self):
+        output = "noise\ncompletion remote access error\nevent fatal\nok client\n"
+        self.assertEqual(session.told(output), ["remote access error", "event fatal"])
+
+    def test_the_drivers_deviations_count_when_it_answers(self):
+        case = next(case for case in cases.REFUSALS if case.test == "rc-long")
+        self.assertEqual(session.expected(case, "rxe"), [case.requester, case.responder])
+        self.assertEqual(session.expected(case, "Verbena"), [case.from_rxe, case.rxe_responder])
+
+    def test_what_a_rule_dropped(self):
+        self.assertEqual(session.dropped("x counter packets 1 bytes 62 drop"), 1)
+
+    def test_each_size_gets_its_turn(self):
+        tried = session.Session(types.SimpleNamespace(build="."))
+        client = types.SimpleNamespace(name="rxe")
+        seen = {tried.next_options("ib_send_bw", client)[-1] for _ in cases.SIZES}
+        self.assertEqual(seen, {str(size) for size in cases.SIZES})
+
+
+class Writing(unittest.TestCase):
+    def test_a_failed_cell_is_a_difference(self):
+        tried = session.Session(types.SimpleNamespace(build="."))
+        tried.cells[("ib_send_bw", "rxe", "IPv4", 1024)] = True
+        before = document.render(tried)
+        tried.cells[("ib_send_bw", "rxe", "IPv4", 1024)] = False
+        self.assertEqual(document.compare(before, before), [])
+        self.assertTrue(document.compare(before, document.render(tried)))
+
+
+if __name__ == "__main__":
+    unittest.main()
