@@ -44,7 +44,8 @@ static void draw_hosts(struct swarm_plan *plan, struct random_stream *random)
 				 !plan->is_lossless;
 	/* Without a window a whole message is repeated for each packet out of its place. */
 	bool needs_window = has_small_buffers || plan->faults.reorder_per_million > 5000 ||
-			    plan->faults.duplicate_per_million > 5000;
+			    plan->faults.duplicate_per_million > 5000 ||
+			    plan->faults.loss_per_million > 20000;
 
 	plan->host_count = percent(random, 15) ? 3 : percent(random, 15) ? 1 : 2;
 	for (uint32_t i = 0; i < plan->host_count; i++) {
@@ -193,6 +194,9 @@ static void draw_connection(struct swarm_plan *plan, uint32_t index, struct rand
 		draw_end(plan, &ends[i], random);
 		ends[i].terms.mtu = mtu;
 		ends[i].message_bytes_max = message_bytes_max;
+		/* Repeats of a READ that may not be answered any more are dropped in silence. */
+		if (plan->sessions[index].plan.upset == UPSET_REVOKE && !ends[i].terms.timeout)
+			ends[i].terms.timeout = 14;
 		/* Enough work to be interesting, not so much that one seed takes a second. */
 		while (ends[i].operation_count > 4 &&
 		       (uint64_t)ends[i].operation_count * message_bytes_max > 6000000)
