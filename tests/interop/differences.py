@@ -26,8 +26,8 @@ KNOWN = [
           "leaves out"),
     Known("ACK only in the stored one", "Verbena", "rc-psn-wrap rc-mix loss-*",
           "of packets that arrive together ours answers the last one, and that covers the others"),
-    Known("ACK only in the run", "Verbena", "rc-send* rc-write* rc-mix rc-marked-ce rc-tclass-label "
-          "rc-psn-wrap loss-*",
+    Known("ACK only in the run", "Verbena", "rc-send* rc-write* rc-mix rc-rnr rc-marked-ce "
+          "rc-tclass-label rc-psn-wrap loss-*",
           "the same with other packets together, or the answer to a packet that the driver "
           "repeated: it covers all that has arrived by then"),
     Known("MSN", "Verbena", "rc-mix loss-*",
@@ -38,11 +38,11 @@ KNOWN = [
           "ours has said with the RNR NAK that all of them have to come again"),
     Known("AETH syndrome", "Verbena", "rc-long",
           "the driver calls it its own fault (0x63), ours an invalid request (0x61)"),
-    Known("READ_REQUEST only in the run", "Verbena", "loss-read-*",
-          "both ask again from the first missing packet; which READs behind it are asked for "
-          "again depends on what had arrived"),
-    Known("READ_RESPONSE_* only in the run", "Verbena", "loss-read-*",
-          "the driver answers the shorter READ with the opcodes of the old answer, ours with "
+    Known("READ_REQUEST only in the run", "either", "loss-read-* rc-read rc-mix",
+          "asked again from the first missing packet: after a loss, or when the answer takes long; "
+          "which READs behind it are asked for again depends on what had arrived"),
+    Known("READ_RESPONSE_* only in the run", "either", "loss-read-* rc-read rc-mix",
+          "the answer to that: the driver gives a shorter READ the opcodes of the old answer, ours "
           "those of a READ of that length; a requester has to take both"),
     Known("WRITE_* only in the stored one", "either", "rc-rkey-* rc-noperm-* rc-range-* rc-long",
           "packets behind the refused one: whether they leave before the NAK arrives is a matter "
