@@ -43,13 +43,14 @@ def host(prefix, address):
 
 
 @contextlib.contextmanager
-def virtual_hosts(verbena):
+def virtual_hosts(verbena, wrapper):
     """Two addresses that another run beside this one does not use; LIDs want 127.0/16."""
     block = 1 + os.getpid() % 180
 
     def at(number):
         address = f"127.0.{block}.{number}"
-        return host([verbena, "run", "--link", "udp", "--address", address, "--"], address)
+        return host([verbena, "run", "--link", "udp", "--address", address, "--", *wrapper],
+                    address)
     yield at(2), at(3)
 
 
@@ -58,7 +59,7 @@ def ip(*arguments):
 
 
 @contextlib.contextmanager
-def namespaces(verbena):
+def namespaces(verbena, wrapper):
     """Two namespaces, each with two IPv4 and two IPv6 addresses on its end of a veth pair."""
     if os.geteuid() != 0:
         raise Unavailable("making network namespaces needs root")
@@ -78,8 +79,9 @@ def namespaces(verbena):
             configure(name, number)
         for name in names:
             wait_until_up(name)
-        yield tuple(host(["ip", "netns", "exec", name, verbena, "run", "--link", "udp", "--"],
-                         f"10.79.0.{number}") for number, name in enumerate(names, 1))
+        yield tuple(host(["ip", "netns", "exec", name, verbena, "run", "--link", "udp", "--",
+                          *wrapper], f"10.79.0.{number}")
+                    for number, name in enumerate(names, 1))
     finally:
         for name in made:
             ip("netns", "del", name)

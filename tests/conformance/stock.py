@@ -47,10 +47,10 @@ class Session:
         self.runs = 0
         self.failures = 0
 
-    def wrap(self, prefix, command):
-        if self.options.preload:
-            return prefix + ["env", f"LD_PRELOAD={self.options.preload}"] + command
-        return prefix + command
+    def wrapper(self):
+        """What stands before each program besides `verbena run`."""
+        preload = self.options.preload
+        return ["env", f"LD_PRELOAD={preload}"] if preload else []
 
     def note(self, program, labels, link, outcome, command):
         self.runs += 1
@@ -125,8 +125,8 @@ def try_run(session, program, run, ends):
         outcome = pair.Outcome(False, str(error), "", "", 0)
         session.note(program, labels, run["link"].label, outcome, program)
         return
-    outcome = pair.run_pair(session.wrap(ends[0].prefix, server),
-                            session.wrap(ends[1].prefix, client + [ends[0].address]),
+    outcome = pair.run_pair(ends[0].prefix + server,
+                            ends[1].prefix + client + [ends[0].address],
                             port, RUN_SECONDS, environment, judge)
     shown = " ".join([f"{name}={value}" for name, value in environment.items()] + client)
     session.note(program, labels, run["link"].label, outcome, shown)
@@ -134,7 +134,7 @@ def try_run(session, program, run, ends):
 
 def try_alone(session, command, links, ends):
     """Programs that need no peer: they must name the device."""
-    outcome = pair.run_alone(session.wrap(ends[0].prefix, command), RUN_SECONDS)
+    outcome = pair.run_alone(ends[0].prefix + command, RUN_SECONDS)
     if outcome.ok and "vbn0" not in outcome.server_output:
         outcome = outcome._replace(ok=False, problem="the device is not in the output")
     option = " ".join(command[1:]) or "no options"
@@ -146,8 +146,8 @@ def try_with_lids(session, ends):
     """Without -g the pingpong knows only LIDs; that works on an InfiniBand link layer."""
     port = pair.free_port()
     command = ["ibv_rc_pingpong", "-p", str(port), "-n", "100"]
-    outcome = pair.run_pair(session.wrap(ends[0].prefix, command),
-                            session.wrap(ends[1].prefix, command + [ends[0].address]),
+    outcome = pair.run_pair(ends[0].prefix + command,
+                            ends[1].prefix + command + [ends[0].address],
                             port, RUN_SECONDS, LINK_LAYER_INFINIBAND, judge_pingpong)
     session.note("ibv_rc_pingpong", ["LIDs without -g"], "127/8", outcome,
                  "VERBENA_LINK_LAYER=infiniband " + " ".join(command))
@@ -157,7 +157,7 @@ def try_kind(session, kind, make_ends, verbena):
     """Everything on the links of one pair of hosts; returns their labels."""
     links = [link for link in matrix.LINKS if link.kind == kind]
     only = session.options.only
-    with make_ends(verbena) as ends:
+    with make_ends(verbena, session.wrapper()) as ends:
         print(f"GIDs of the two hosts: {ends[0].gids} and {ends[1].gids}")
         for command in (["ibv_devices"], ["ibv_devinfo", "-v"]):
             if only in (None, command[0]):
