@@ -17,6 +17,7 @@ struct event_queue {
 	struct descriptor descriptor;
 	struct event *events; /* a ring that grows: an event is never lost */
 	uint32_t capacity, head, count;
+	uint32_t overtaken; /* readers whose event was purged after they had read its count */
 };
 
 struct event_queue *event_queue_create(void)
@@ -104,7 +105,10 @@ int event_queue_pop(struct event_queue *queue, struct event *event,
 			return -1;
 		}
 		pthread_mutex_lock(&queue->lock);
-		has_event = queue->count != 0;
+		/* What was read may have counted for a purged event; the others have their own. */
+		has_event = queue->count != 0 && !queue->overtaken;
+		if (queue->overtaken)
+			queue->overtaken--;
 		if (has_event) {
 			*event = queue->events[queue->head];
 			queue->head = (queue->head + 1) % queue->capacity;
@@ -113,7 +117,6 @@ int event_queue_pop(struct event_queue *queue, struct event *event,
 				taken(event);
 		}
 		pthread_mutex_unlock(&queue->lock);
-		/* Purged between the read and the lock: wait for the next one. */
 		if (has_event)
 			return 0;
 	}
@@ -146,8 +149,10 @@ uint32_t event_queue_purge(struct event_queue *queue, const void *object)
 	}
 	purged = queue->count - kept;
 	queue->count = kept;
-	for (uint32_t i = 0; i < purged && take_count(queue); i++)
-		;
+	/* A count that is not there any more was read by somebody who is on the way here. */
+	for (uint32_t i = 0; i < purged; i++)
+		if (!take_count(queue))
+			queue->overtaken++;
 	pthread_mutex_unlock(&queue->lock);
 	return purged;
 }
