@@ -18,7 +18,7 @@ static const struct pair_settings self_pair = {
 static const struct pair_settings lossy_pair = {
 	.fault = "loss=3%,dup=2%,reorder=3%,corrupt=1%,seed=11",
 	.depth = 64,
-	.timeout = 10,
+	.timeout = 14,
 	.retry_cnt = 7,
 };
 
