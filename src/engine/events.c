@@ -58,7 +58,7 @@ static bool grow(struct event_queue *queue)
 
 	if (!events)
 		return false;
-	for (uint32_t i = 0; i < queue->count; i++)
+	for (uint32_t i = 0; i < queue->count && queue->capacity; i++)
 		events[i] = queue->events[(queue->head + i) % queue->capacity];
 	free(queue->events);
 	queue->events = events;

@@ -25,7 +25,7 @@ bool timers_reserve(struct timers *timers, uint32_t count)
 	pthread_mutex_lock(&timers->lock);
 	if (count > timers->capacity) {
 		uint32_t capacity = count < 64 ? 64 : 2 * count;
-		struct timer **heap = realloc(timers->heap, capacity * sizeof(*heap));
+		struct timer **heap = realloc(timers->heap, capacity * sizeof(struct timer *));
 
 		is_enough = heap != NULL;
 		if (heap) {

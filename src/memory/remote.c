@@ -57,7 +57,7 @@ enum reason remote_fetch_add(const struct access *access, uint32_t rkey, uint64_
 		.key = rkey, .rights = IBV_ACCESS_REMOTE_ATOMIC, .address = iova, .length = 8};
 	struct mr_slot *slot;
 	enum reason reason;
-	uint64_t *target;
+	uint64_t *target = NULL;
 	bool went_well;
 
 	reason = atomic_pin(access, &span, &slot, &target, complaint);
@@ -76,7 +76,7 @@ enum reason remote_compare_swap(const struct access *access, uint32_t rkey, uint
 		.key = rkey, .rights = IBV_ACCESS_REMOTE_ATOMIC, .address = iova, .length = 8};
 	struct mr_slot *slot;
 	enum reason reason;
-	uint64_t *target;
+	uint64_t *target = NULL;
 	bool went_well;
 
 	reason = atomic_pin(access, &span, &slot, &target, complaint);

@@ -414,7 +414,7 @@ static void send_probe(struct sending *sending)
 	uint32_t position = requester->unacked_position;
 	const struct send_wqe *wqe = send_wqe_at(&qp->send_queue, position);
 	const struct read_outstanding *read = find_read(requester, psn);
-	uint32_t first = psn;
+	uint32_t first;
 
 	while (!psn_is_within(psn, wqe->first_psn, wqe->psn_count))
 		wqe = send_wqe_at(&qp->send_queue, ++position);
