@@ -174,7 +174,7 @@ bool progress_link_is_warm(const struct engine_link *link, vbn_time now);
 /* run.c: everything one QP has to send, complete and tell. Its lock is held. */
 void run_qp(struct engine_qp *qp, struct pass *pass);
 /*
- * Only what qp_receive() or qp_deadline() left in the outbox. Its lock is held. True: what
+ * Only what qp_receive() left in the outbox. Its lock is held. True: what
  * came of it (a payload that cannot be read, a CQ that overran) makes run_qp() necessary.
  */
 bool run_outbox(struct engine_qp *qp, struct pass *pass);

@@ -156,10 +156,14 @@ static bool serve_link(struct engine *engine, struct engine_link *link, struct p
 	return has_found;
 }
 
+static struct engine_qp *qp_of_timer(struct timer *timer)
+{
+	return (struct engine_qp *)((char *)timer - offsetof(struct engine_qp, timer));
+}
+
 static bool pin_timer(struct timer *timer)
 {
-	struct engine_qp *qp =
-		(struct engine_qp *)((char *)timer - offsetof(struct engine_qp, timer));
+	struct engine_qp *qp = qp_of_timer(timer);
 
 	return pin_table_pin(&qp->engine->qps, qp->qp->number) != NULL;
 }
@@ -172,10 +176,9 @@ static void serve_deadlines(struct engine *engine, struct pass *pass)
 
 		if (!timer)
 			return;
-		qp = (struct engine_qp *)((char *)timer - offsetof(struct engine_qp, timer));
+		qp = qp_of_timer(timer);
 		pthread_mutex_lock(&qp->lock);
-		qp_deadline(qp->qp, &pass->core, &pass->outbox);
-		run_outbox(qp, pass);
+		qp_deadline(qp->qp, &pass->core);
 		run_qp(qp, pass);
 		pthread_mutex_unlock(&qp->lock);
 		pin_slot_unpin(&qp->slot->pin);

@@ -48,9 +48,8 @@ enum reason qp_receive(struct qp *qp, const struct packet *packet, const struct 
 	return REASON_DROP_OPCODE;
 }
 
-void qp_deadline(struct qp *qp, const struct core *core, struct outbox *out)
+void qp_deadline(struct qp *qp, const struct core *core)
 {
-	(void)out;
 	if (requests(qp))
 		rc_retry_deadline(qp, core);
 }

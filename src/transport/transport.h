@@ -101,7 +101,7 @@ int qp_post_recv(struct qp *qp, const struct ibv_recv_wr *wr, struct complaint *
 enum reason qp_receive(struct qp *qp, const struct packet *packet, const struct core *core,
 		       struct outbox *out);
 /* Acts on deadlines at or before core->now. */
-void qp_deadline(struct qp *qp, const struct core *core, struct outbox *out);
+void qp_deadline(struct qp *qp, const struct core *core);
 vbn_time qp_next_deadline(const struct qp *qp);
 
 /*

@@ -415,7 +415,7 @@ void side_advance(struct side *side, uint64_t ns)
 		side->core.now--;
 	copying_side = side;
 	if (qp_next_deadline(side->qp) <= side->core.now)
-		qp_deadline(side->qp, &side->core, &side->out);
+		qp_deadline(side->qp, &side->core);
 	side_run(side);
 	/* A deadline that stays in the past would be a busy loop for the engine. */
 	VBN_ASSERT(qp_next_deadline(side->qp) > side->core.now);

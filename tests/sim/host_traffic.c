@@ -171,7 +171,7 @@ static void set_timer(struct host_qp *qp)
 	world_schedule(world, due, run_timer, qp, due);
 }
 
-/* Output after the outbox holds what qp_receive() or qp_deadline() left there. */
+/* Output after the outbox holds what qp_receive() left there. */
 static void finish_output(struct host_qp *qp)
 {
 	struct host *host = qp->host;
@@ -211,7 +211,7 @@ static void run_timer(struct world *world, void *subject, uint64_t argument)
 	trace_note(&world->trace, &place, "deadline");
 	outbox_clear(&world->outbox);
 	EACH_OBSERVER(world, before_deadline, qp);
-	qp_deadline(qp->qp, &core, &world->outbox);
+	qp_deadline(qp->qp, &core);
 	EACH_OBSERVER(world, after_deadline, qp);
 	finish_output(qp);
 	qp->deadlines_at_once = qp->timer == world->now ? qp->deadlines_at_once + 1 : 0;

@@ -297,7 +297,7 @@ static void step(struct fixture *f, struct random_stream *random)
 	case 2:
 		f->core.now += random_below(random, 3 * VBN_MILLISECOND);
 		if (qp_next_deadline(f->qp) <= f->core.now)
-			qp_deadline(f->qp, &f->core, &f->out);
+			qp_deadline(f->qp, &f->core);
 		break;
 	default:
 		receive_something(f, random);

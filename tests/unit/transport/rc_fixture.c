@@ -280,7 +280,7 @@ void fixture_advance(struct fixture *f, uint64_t ns)
 {
 	f->core.now += ns;
 	if (qp_next_deadline(f->qp) <= f->core.now)
-		qp_deadline(f->qp, &f->core, &f->out);
+		qp_deadline(f->qp, &f->core);
 	fixture_run(f);
 	/* A deadline that stays in the past would be a busy loop for the engine. */
 	assert_true(qp_next_deadline(f->qp) > f->core.now);

@@ -90,7 +90,7 @@ static void deadlines_end_with_the_requester(void **state)
 	assert_int_equal(qp_next_deadline(f->qp), VBN_TIME_NEVER);
 	/* A deadline that was waited for all the same is harmless. */
 	f->core.now += VBN_SECOND;
-	qp_deadline(f->qp, &f->core, &f->out);
+	qp_deadline(f->qp, &f->core);
 	fixture_run(f);
 	assert_int_equal(f->packet_count, 1);
 }
