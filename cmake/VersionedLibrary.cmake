@@ -1,12 +1,14 @@
-# versioned_library(NAME SONAME so MAP file SOURCES file... USES layer... LINKS library...)
+# versioned_library(NAME SONAME so MAP file SOURCES file... USES layer... SEES layer...
+#	LINKS library...)
 #
 # A shared library whose exported names are those of its version script. It stays
-# loaded for ever: verbs are called from other people's exit handlers.
+# loaded for ever: verbs are called from other people's exit handlers. Of layers that it SEES it
+# includes headers; their code is in a library that it LINKS.
 function(versioned_library NAME)
-	cmake_parse_arguments(V "" "SONAME;MAP" "SOURCES;USES;LINKS" ${ARGN})
+	cmake_parse_arguments(V "" "SONAME;MAP" "SOURCES;USES;SEES;LINKS" ${ARGN})
 	set(room ${PROJECT_BINARY_DIR}/layers/${NAME})
 	file(MAKE_DIRECTORY ${room})
-	foreach(part IN LISTS V_USES)
+	foreach(part IN LISTS V_USES V_SEES)
 		string(REGEX REPLACE "^link_.*" "link" folder ${part})
 		file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${folder} ${room}/${folder} SYMBOLIC)
 	endforeach()

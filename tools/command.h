@@ -21,5 +21,6 @@ enum command_status {
 /* Returns only when the program could not be started. */
 int command_run(int argc, char **argv);
 int command_info(int argc, char **argv);
+int command_stat(int argc, char **argv);
 
 #endif

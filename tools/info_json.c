@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The same facts as one JSON object. Texts come from outside and are escaped. */
+/* The same facts as one JSON object. */
 #include "tools/info.h"
 
 #include <arpa/inet.h>
@@ -8,31 +8,8 @@
 #include <string.h>
 
 #include "engine/address_claim.h"
-
-static void write_string(const char *text)
-{
-	putchar('"');
-	for (; *text; text++) {
-		unsigned char c = (unsigned char)*text;
-
-		if (c == '"' || c == '\\')
-			printf("\\%c", c);
-		else if (c < 0x20 || c >= 0x7f)
-			printf("\\u%04x", c);
-		else
-			putchar(c);
-	}
-	putchar('"');
-}
-
-static void write_text_member(const char *name, const char *text)
-{
-	printf("\"%s\": ", name);
-	if (text)
-		write_string(text);
-	else
-		fputs("null", stdout);
-}
+#include "engine/profile.h"
+#include "tools/json.h"
 
 static void write_number(const char *name, uint64_t value)
 {
@@ -46,18 +23,19 @@ static void write_claim(const char *name, bool value)
 
 static void write_gid(const struct device *device, uint32_t index)
 {
-	struct address_holder holder;
+	struct host_holder holders[HOST_SLOTS];
+	size_t count = address_holders(&device->gids[index].address, holders, HOST_SLOTS);
 	char text[INET6_ADDRSTRLEN];
 
 	printf("{\"index\": %u, ", index);
-	write_text_member("gid", info_gid(device->gid_shown[index], text));
+	json_write_text_member("gid", info_gid(device->gid_shown[index], text));
 	fputs(", ", stdout);
-	write_text_member("type", device->is_infiniband ? "InfiniBand" : "RoCE v2");
-	if (address_claim_holder(&device->gids[index].address, &holder))
-		printf(", \"holder\": {\"uid\": %u, \"pid\": %d}}", (unsigned int)holder.uid,
-		       (int)holder.pid);
-	else
-		fputs(", \"holder\": null}", stdout);
+	json_write_text_member("type", device->is_infiniband ? "InfiniBand" : "RoCE v2");
+	fputs(", \"holders\": [", stdout);
+	for (size_t i = 0; i < count && i < HOST_SLOTS; i++)
+		printf("%s{\"uid\": %u, \"pid\": %d}", i ? ", " : "", (unsigned int)holders[i].uid,
+		       (int)holders[i].pid);
+	fputs("]}", stdout);
 }
 
 static void write_device(const struct device *device)
@@ -67,13 +45,13 @@ static void write_device(const struct device *device)
 
 	snprintf(guid, sizeof(guid), "%016" PRIx64, (uint64_t)be64toh(device->guid));
 	putchar('{');
-	write_text_member("name", device->name);
+	json_write_text_member("name", device->name);
 	fputs(", ", stdout);
-	write_text_member("interface", device->interface);
+	json_write_text_member("interface", device->interface);
 	fputs(", ", stdout);
-	write_text_member("guid", guid);
+	json_write_text_member("guid", guid);
 	fputs(", \"state\": \"active\", ", stdout);
-	write_text_member("link_layer", device->is_infiniband ? "InfiniBand" : "Ethernet");
+	json_write_text_member("link_layer", device->is_infiniband ? "InfiniBand" : "Ethernet");
 	write_number("lid", device->lid);
 	write_number("mtu", info_mtu_bytes(device->active_mtu));
 	write_number("interface_mtu", device->interface_mtu);
@@ -89,12 +67,14 @@ static void write_device(const struct device *device)
 	fputs("]}", stdout);
 }
 
-static void write_limits(const struct ibv_device_attr *limits)
+static void write_limits(const struct ibv_device_attr *limits, uint32_t inline_max)
 {
 	printf("\"limits\": {\"qp\": %d", limits->max_qp);
 	write_number("qp_wr", (uint64_t)limits->max_qp_wr);
 	write_number("sge", (uint64_t)limits->max_sge);
-	write_number("inline", DEVICE_MAX_INLINE);
+	write_number("inline", inline_max);
+	write_number("srq", (uint64_t)limits->max_srq);
+	write_number("srq_wr", (uint64_t)limits->max_srq_wr);
 	write_number("cq", (uint64_t)limits->max_cq);
 	write_number("cqe", (uint64_t)limits->max_cqe);
 	write_number("mr", (uint64_t)limits->max_mr);
@@ -109,17 +89,19 @@ static void write_settings(const struct info *info)
 	const struct settings *settings = &info->settings;
 
 	fputs("\"settings\": {", stdout);
-	write_text_member("library", info->has_library ? info->library : NULL);
+	json_write_text_member("library", info->has_library ? info->library : NULL);
 	fputs(", ", stdout);
-	write_text_member("link", info_link_word(settings->link));
+	json_write_text_member("link", info_link_word(settings->link));
 	fputs(", ", stdout);
-	write_text_member("address", settings->has_address ? settings->address_text : NULL);
+	json_write_text_member("address", settings->has_address ? settings->address_text : NULL);
 	fputs(", ", stdout);
-	write_text_member("fault", settings->fault_spec);
+	json_write_text_member("fault", settings->fault_spec);
 	fputs(", ", stdout);
-	write_text_member("capture", settings->capture_file);
+	json_write_text_member("capture", settings->capture_file);
 	fputs(", ", stdout);
-	write_text_member("log", info_log_word(settings->log));
+	json_write_text_member("log", info_log_word(settings->log));
+	fputs(", ", stdout);
+	json_write_text_member("profile", profile_of(settings)->name);
 	write_number("part_id", settings->part_id);
 	write_claim("strict_memlock", settings->has_strict_memlock);
 	write_claim("link_local", settings->has_link_local_gids);
@@ -146,14 +128,14 @@ void info_write_json(const struct info *info)
 	}
 	fputs("],\n ", stdout);
 	if (info->device_count)
-		write_limits(&info->limits);
+		write_limits(&info->limits, profile_of(&info->settings)->inline_max);
 	write_settings(info);
 	write_host(&info->host);
 	fputs("\"unused\": [", stdout);
 	for (size_t i = 0; i < info->unused_count; i++) {
 		if (i)
 			fputs(", ", stdout);
-		write_string(info->unused[i] ? info->unused[i] : "");
+		json_write_string(info->unused[i] ? info->unused[i] : "");
 	}
 	fputs("]}\n", stdout);
 }

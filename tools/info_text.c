@@ -8,24 +8,31 @@
 #include <string.h>
 
 #include "engine/address_claim.h"
+#include "engine/profile.h"
 
-/* Only another Verbena is found; the kernel's own RoCE driver leaves no name. */
-static void write_holder(const struct link_address *address)
+#define HOLDERS_NAMED 4
+
+/* Only other Verbenas are found; the kernel's own RoCE driver leaves no name. */
+static void write_holders(const struct link_address *address)
 {
-	struct address_holder holder;
+	struct host_holder holders[HOLDERS_NAMED];
+	size_t count = address_holders(address, holders, HOLDERS_NAMED);
 	struct passwd *user;
 
-	if (!address_claim_holder(address, &holder)) {
+	if (count == 0) {
 		fputs("used by nobody", stdout);
 		return;
 	}
-	user = getpwuid(holder.uid);
+	user = getpwuid(holders[0].uid);
 	if (user)
 		printf("used by user %s", user->pw_name);
 	else
-		printf("used by user %u", (unsigned int)holder.uid);
-	if (holder.pid)
-		printf(", process %d (%s)", (int)holder.pid, holder.command);
+		printf("used by user %u", (unsigned int)holders[0].uid);
+	for (size_t i = 0; i < count && i < HOLDERS_NAMED; i++)
+		if (holders[i].pid)
+			printf(", process %d (%s)", (int)holders[i].pid, holders[i].command);
+	if (count > HOLDERS_NAMED)
+		printf(" and %zu more", count - HOLDERS_NAMED);
 }
 
 static void write_gids(const struct device *device)
@@ -37,7 +44,7 @@ static void write_gids(const struct device *device)
 			continue;
 		printf("  GID %-6u %s, %s, ", i, info_gid(device->gid_shown[i], text),
 		       device->is_infiniband ? "InfiniBand" : "RoCE v2");
-		write_holder(&device->gids[i].address);
+		write_holders(&device->gids[i].address);
 		putchar('\n');
 	}
 }
@@ -59,11 +66,13 @@ static void write_device(const struct device *device)
 	write_gids(device);
 }
 
-static void write_limits(const struct ibv_device_attr *limits)
+static void write_limits(const struct ibv_device_attr *limits, uint32_t inline_max)
 {
 	puts("limits, the same for all devices");
-	printf("  QPs        %d, each %d requests with %d pieces of memory, %d bytes inline\n",
-	       limits->max_qp, limits->max_qp_wr, limits->max_sge, DEVICE_MAX_INLINE);
+	printf("  QPs        %d, each %d requests with %d pieces of memory, %u bytes inline\n",
+	       limits->max_qp, limits->max_qp_wr, limits->max_sge, inline_max);
+	printf("  SRQs       %d, each %d receives with %d pieces of memory\n", limits->max_srq,
+	       limits->max_srq_wr, limits->max_srq_sge);
 	printf("  CQs        %d, each %d completions\n", limits->max_cq, limits->max_cqe);
 	printf("  memory     %d regions in %d protection domains, each up to %" PRIu64 " bytes\n",
 	       limits->max_mr, limits->max_pd, limits->max_mr_size);
@@ -91,6 +100,7 @@ static void write_settings(const struct info *info)
 	write_setting("fault", settings->fault_spec);
 	write_setting("capture", settings->capture_file);
 	write_setting("log", info_log_word(settings->log));
+	write_setting("profile", settings->profile ? settings->profile->name : NULL);
 	if (settings->part_id)
 		printf("  %-11s%u\n", "part-id", settings->part_id);
 	write_setting("memlock", settings->has_strict_memlock ? "the limit is applied" : NULL);
@@ -127,7 +137,7 @@ void info_write_text(const struct info *info)
 	for (size_t i = 0; i < info->device_count; i++)
 		write_device(&info->devices[i]);
 	if (info->device_count)
-		write_limits(&info->limits);
+		write_limits(&info->limits, profile_of(&info->settings)->inline_max);
 	else
 		puts("no device: no interface is usable");
 	write_settings(info);

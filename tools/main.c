@@ -15,17 +15,19 @@ struct subcommand {
 static const char usage[] =
 	"usage: verbena run [OPTION...] [--] PROGRAM [ARGUMENT...]\n"
 	"       verbena info [--json]\n"
+	"       verbena stat [--pid PID] [--all] [--json] [--interval SECONDS [--count N]]\n"
 	"       verbena --version | --help\n"
 	"\n"
 	"  run    start a program whose verbs calls reach Verbena, a software RDMA NIC\n"
 	"  info   devices, GIDs, limits, and why an interface is not usable\n"
+	"  stat   what running programs send, receive and drop, live\n"
 	"\n"
 	"`verbena run --help` lists its options; see also verbena(1).\n";
 
 int main(int argc, char **argv)
 {
-	static const struct subcommand subcommands[] = {{"run", command_run},
-							{"info", command_info}};
+	static const struct subcommand subcommands[] = {
+		{"run", command_run}, {"info", command_info}, {"stat", command_stat}};
 	const char *word = argc > 1 ? argv[1] : "";
 
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {

@@ -29,6 +29,7 @@ static const char usage[] =
 	"  --fault SPEC      lose, repeat, reorder, delay, damage packets on purpose, such as\n"
 	"                    loss=1%,reorder=2%,dup=1%,corrupt=0.1%,delay=50us..2ms,seed=7\n"
 	"  --capture FILE    write every packet to FILE, which Wireshark reads\n"
+	"  --profile NAME    be a device of another kind: rxe-like, large-nic, small-inline\n"
 	"  --part-id N       the vendor_part_id that the device shows\n"
 	"  --log LEVEL       none, error, info or debug (default error)\n"
 	"\n"

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "engine/profile.h"
 #include "engine/settings.h"
 #include "link/link.h"
 
@@ -57,6 +58,14 @@ static bool check_part_id(const char *value, char *why, size_t why_bytes)
 	if (*value >= '0' && *value <= '9' && !*end && !errno && number <= UINT32_MAX)
 		return true;
 	snprintf(why, why_bytes, "write a number such as 4119 or 0x1017");
+	return false;
+}
+
+static bool check_profile(const char *value, char *why, size_t why_bytes)
+{
+	if (profile_named(value))
+		return true;
+	snprintf(why, why_bytes, "known are %s", profile_names);
 	return false;
 }
 
@@ -153,6 +162,7 @@ const struct run_setting run_settings[] = {
 	{"address", "VERBENA_ADDRESS", check_address},
 	{"fault", "VERBENA_FAULT", check_fault},
 	{"capture", "VERBENA_CAPTURE", check_capture},
+	{"profile", "VERBENA_PROFILE", check_profile},
 	{"part-id", "VERBENA_PART_ID", check_part_id},
 	{"log", "VERBENA_LOG", check_log},
 };

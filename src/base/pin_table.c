@@ -16,7 +16,7 @@ void pin_table_init(struct pin_table *table, void *slots, size_t slot_bytes, uin
 	};
 }
 
-static struct pin_slot *slot_of(const struct pin_table *table, uint32_t number)
+struct pin_slot *pin_table_slot(const struct pin_table *table, uint32_t number)
 {
 	uint32_t index = (number >> table->free_bits) & (table->slot_count - 1);
 
@@ -35,7 +35,7 @@ bool pin_table_is_full(const struct pin_table *table)
 
 struct pin_slot *pin_table_claim(struct pin_table *table, uint32_t number)
 {
-	struct pin_slot *slot = slot_of(table, number);
+	struct pin_slot *slot = pin_table_slot(table, number);
 
 	if (!is_number(number) || pin_table_is_full(table) ||
 	    atomic_load_explicit(&slot->number, memory_order_relaxed) != PIN_NUMBER_EMPTY)
@@ -52,7 +52,7 @@ void pin_slot_publish(struct pin_slot *slot, uint32_t number)
 
 struct pin_slot *pin_table_pin(const struct pin_table *table, uint32_t number)
 {
-	struct pin_slot *slot = slot_of(table, number);
+	struct pin_slot *slot = pin_table_slot(table, number);
 
 	/* Looked at first without a pin, so that wrong numbers cost no write. */
 	if (!is_number(number) ||

@@ -57,6 +57,9 @@ struct pin_slot *pin_table_claim(struct pin_table *table, uint32_t number);
 void pin_slot_publish(struct pin_slot *slot, uint32_t number);
 bool pin_table_is_full(const struct pin_table *table);
 
+/* The slot that @number selects, whatever stands there; for owners of slots. Any thread. */
+struct pin_slot *pin_table_slot(const struct pin_table *table, uint32_t number);
+
 /* The slot of @number, pinned, or NULL. Any thread. */
 struct pin_slot *pin_table_pin(const struct pin_table *table, uint32_t number);
 void pin_slot_unpin(struct pin_slot *slot);

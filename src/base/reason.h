@@ -47,12 +47,32 @@
 	  "deregister a region before its memory is unmapped") \
 	X(ATOMIC_MISALIGNED, "atomic_misaligned", \
 	  "the address of an atomic is not a multiple of 8", "align the target to 8 bytes") \
+	X(KEY_NO_BIND, "key_no_bind", "the memory region does not allow windows", \
+	  "register it with IBV_ACCESS_MW_BIND") \
+	X(WINDOW_UNKNOWN, "window_unknown", \
+	  "there is no such memory window in the QP's protection domain", \
+	  "bind a window that is still allocated, from the PD that the QP was created with") \
+	X(WINDOW_TYPE, "window_type", "the memory window is of the other type", \
+	  "type 1 is bound by ibv_bind_mw(), type 2 by IBV_WR_BIND_MW") \
+	X(WINDOW_BOUND, "window_bound", "the type 2 memory window is bound already", \
+	  "invalidate it first: IBV_WR_LOCAL_INV, or the peer's IBV_WR_SEND_WITH_INV") \
+	X(WINDOW_KEY, "window_key", "the new key differs from the window's in its upper 24 bits", \
+	  "make it by ibv_inc_rkey() from the rkey of the window") \
+	X(WINDOW_OTHER_QP, "window_other_qp", "the memory window is bound to another QP", \
+	  "a type 2 window serves only the QP that bound it") \
+	X(INVALIDATE_REFUSED, "invalidate_refused", \
+	  "the key to invalidate is not that of a type 2 window bound to this QP", \
+	  "invalidate a bound type 2 window, once, through the QP that bound it") \
 	/* Requests that break the protocol, seen by the responder. */ \
 	X(RECV_TOO_SHORT, "recv_too_short", \
 	  "the message is longer than the posted receive buffer", \
 	  "post receives at least as long as the longest message") \
 	X(RECV_QUEUE_EMPTY, "recv_queue_empty", "no receive is posted", \
 	  "post receives before the peer sends; raise min_rnr_timer or rnr_retry") \
+	X(XRC_SRQ_UNKNOWN, "xrc_srq_unknown", \
+	  "the request names an SRQ that is not in the XRC domain of the QP", \
+	  "tell the peer the number that ibv_get_srq_num gives; SRQ and QP must be of one XRC " \
+	  "domain in one process") \
 	X(OPCODE_ORDER, "opcode_order", "first, middle and last packets come in a wrong order", \
 	  "the peer's transport is at fault") \
 	X(OPCODE_UNSUPPORTED, "opcode_unsupported", \
@@ -61,7 +81,8 @@
 	X(PACKET_LENGTH, "packet_length", \
 	  "the payload length does not fit the opcode, the path MTU or the message", \
 	  "both ends must use the same path MTU") \
-	X(MESSAGE_TOO_LONG, "message_too_long", "the message is longer than 2^31 bytes", \
+	X(MESSAGE_TOO_LONG, "message_too_long", \
+	  "the message is longer than 2^31 bytes or, as a datagram, than the port's MTU", \
 	  "split the message") \
 	X(READ_DEPTH, "read_depth", \
 	  "more READs and atomics are outstanding than max_dest_rd_atomic allows", \
@@ -105,6 +126,22 @@
 	  "the receive buffer of the UDP socket was full", \
 	  "raise net.core.rmem_max, or lower what is in flight") \
 	X(DROP_TOO_LONG, "drop_too_long", "the datagram is longer than any packet", "") \
+	X(DROP_QKEY, "drop_qkey", "the Q_Key of the datagram is not the QP's", \
+	  "send with the qkey that the receiving QP was given when it went to INIT") \
+	X(DROP_NO_RECEIVE, "drop_no_receive", "the datagram found no receive posted", \
+	  "post more receives; nobody repeats a datagram") \
+	X(DROP_RECV_SHORT, "drop_recv_short", \
+	  "the datagram and the 40 bytes in front of it are longer than the posted receive", \
+	  "post receives of 40 bytes and the longest message, at most the MTU") \
+	/* Management datagrams (QP 1). */ \
+	X(DROP_MAD_LENGTH, "drop_mad_length", "a management datagram does not have 256 bytes", "") \
+	X(DROP_MAD_VERSION, "drop_mad_version", \
+	  "the base or class version of a management datagram is unknown", "") \
+	X(DROP_MAD_CLASS, "drop_mad_class", "nobody here speaks this management class", "") \
+	X(DROP_MAD_METHOD, "drop_mad_method", \
+	  "the method and attribute of a management datagram are unknown together", "") \
+	X(DROP_CM_ID, "drop_cm_id", "no connection has the communication id of this message", "") \
+	X(DROP_CM_STATE, "drop_cm_state", "the message does not fit the state of its connection", "") \
 	X(DROP_FAULT, "drop_fault", "dropped on purpose by fault injection", "") \
 	/* Calls. */ \
 	X(CALL_INVALID, "call_invalid", "an argument is not valid", "") \

@@ -44,21 +44,7 @@ int address_claim_take(const struct link_address *address, struct descriptor *cl
 	return 0;
 }
 
-static void read_command(struct address_holder *holder)
-{
-	char path[48];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/comm", (int)holder->pid);
-	file = fopen(path, "re");
-	if (!file)
-		return;
-	if (fgets(holder->command, sizeof(holder->command), file))
-		holder->command[strcspn(holder->command, "\n")] = '\0';
-	fclose(file);
-}
-
-bool address_claim_holder(const struct link_address *address, struct address_holder *holder)
+bool address_claim_holder(const struct link_address *address, struct host_holder *holder)
 {
 	struct sockaddr_un name;
 	socklen_t length = claim_name(address, &name);
@@ -67,18 +53,26 @@ bool address_claim_holder(const struct link_address *address, struct address_hol
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	bool is_held;
 
-	*holder = (struct address_holder){0};
+	*holder = (struct host_holder){0};
 	if (fd < 0)
 		return false;
 	/* The holder never accepts; the kernel knows who listens. A full backlog is EAGAIN. */
 	is_held = connect(fd, (struct sockaddr *)&name, length) == 0 || errno == EAGAIN;
 	if (is_held &&
-	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &credentials_length) == 0) {
-		holder->pid = credentials.pid > 0 ? credentials.pid : 0;
-		holder->uid = credentials.uid;
-		if (holder->pid)
-			read_command(holder);
-	}
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &credentials_length) == 0)
+		*holder = host_holder_of(credentials.pid, credentials.uid);
 	close(fd);
 	return is_held;
+}
+
+size_t address_holders(const struct link_address *address, struct host_holder *holders, size_t max)
+{
+	size_t count = host_holders(address, holders, max);
+	struct host_holder alone;
+
+	if (!address_claim_holder(address, &alone))
+		return count;
+	if (count < max)
+		holders[count] = alone;
+	return count + 1;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The one place where the clock and the system's random numbers are read. */
+/* What the engine asks the system for besides memory: the time of the wall, random numbers. */
 #include <errno.h>
 #include <sys/random.h>
 #include <time.h>
@@ -7,12 +7,18 @@
 #include "base/assert.h"
 #include "engine/engine_state.h"
 
-vbn_time clock_now(void)
+uint64_t engine_clock(void)
 {
-	struct timespec now;
+	return clock_now();
+}
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (vbn_time)now.tv_sec * VBN_SECOND + (vbn_time)now.tv_nsec;
+uint64_t engine_clock_to_wall(uint64_t time)
+{
+	struct timespec wall;
+	vbn_time now = clock_now();
+
+	clock_gettime(CLOCK_REALTIME, &wall);
+	return (uint64_t)wall.tv_sec * VBN_SECOND + (uint64_t)wall.tv_nsec - (now - time);
 }
 
 void random_bytes(void *bytes, size_t length)

@@ -3,11 +3,14 @@
  * The path of a connection, chosen when the QP goes to RTR and kept: addresses from
  * the address vector, the link from where the peer is, the flow that it shares.
  */
+#include "engine/connect.h"
+
 #include <errno.h>
 #include <string.h>
 
 #include "engine/engine_state.h"
 #include "engine/explain.h"
+#include "engine/profile.h"
 
 static uint32_t mtu_bytes(enum ibv_mtu mtu)
 {
@@ -35,55 +38,66 @@ static struct link_address address_of_gid(const struct device *device, const uin
 	if (device->is_infiniband)
 		return device_gid_address(device, gid);
 	memcpy(address.gid, gid, sizeof(address.gid));
-	if (gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80)
+	if ((gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80) || link_address_is_multicast(&address))
 		address.scope = device->interface_index;
 	return address;
 }
 
-static int fill_addresses(const struct engine_qp *qp, const struct ibv_qp_attr *attr,
-			  struct link_path *path)
+struct qp_limits connect_limits(const struct engine *engine, const struct device *device)
 {
-	const struct device *device = qp->device;
-	uint8_t index = attr->ah_attr.is_global ? attr->ah_attr.grh.sgid_index : 0;
+	return (struct qp_limits){
+		.port_count = 1,
+		.pkey_count = 1,
+		.gid_count = DEVICE_GIDS_MAX,
+		.active_mtu = device->active_mtu,
+		.rd_atomic_max = profile_of(&engine->settings)->rd_atomic_max,
+		.is_infiniband = device->is_infiniband,
+	};
+}
+
+int connect_addresses(const struct device *device, const struct ibv_ah_attr *attr, const char *call,
+		      struct link_path *path)
+{
+	uint8_t index = attr->is_global ? attr->grh.sgid_index : 0;
 
 	if (index >= device->gid_count || !device->gids[index].is_valid)
-		return explain_call(-EINVAL, "ibv_modify_qp",
+		return explain_call(-EINVAL, call,
 				    "GID index %u of %s is empty; see ibv_devinfo -v or verbena "
 				    "info for those that are not",
 				    index, device->name);
 	path->source = device->gids[index].address;
-	if (!attr->ah_attr.is_global)
-		path->destination = device_lid_address(device, attr->ah_attr.dlid);
+	if (!attr->is_global)
+		path->destination = device_lid_address(device, attr->dlid);
 	else
-		path->destination = address_of_gid(device, attr->ah_attr.grh.dgid.raw);
+		path->destination = address_of_gid(device, attr->grh.dgid.raw);
 	if (link_address_is_ipv4(&path->source) != link_address_is_ipv4(&path->destination))
-		return explain_call(-EINVAL, "ibv_modify_qp",
+		return explain_call(-EINVAL, call,
 				    "GID index %u is an %s address and the peer's GID is not; "
 				    "both ends must use the same kind",
 				    index, link_address_is_ipv4(&path->source) ? "IPv4" : "IPv6");
-	if (attr->ah_attr.is_global) {
-		path->traffic_class = attr->ah_attr.grh.traffic_class;
-		path->hop_limit = attr->ah_attr.grh.hop_limit;
+	if (attr->is_global) {
+		path->traffic_class = attr->grh.traffic_class;
+		path->hop_limit = attr->grh.hop_limit;
 	}
 	return 0;
+}
+
+bool connect_is_own_number(struct engine *engine, uint32_t number)
+{
+	struct pin_slot *slot = pin_table_pin(&engine->qps, number);
+
+	if (slot)
+		pin_slot_unpin(slot);
+	return slot != NULL;
 }
 
 /* Is the peer a QP of this engine? Then no socket is needed. */
 static bool is_own_qp(struct engine *engine, const struct engine_qp *qp,
 		      const struct link_path *path, uint32_t number)
 {
-	struct pin_slot *slot;
-	bool is_own = false;
-
-	if (engine->settings.link == LINK_CHOICE_UDP)
-		return false;
-	for (uint32_t i = 0; i < qp->device->gid_count && !is_own; i++)
-		is_own = qp->device->gids[i].is_valid &&
-			 link_address_is_equal(&qp->device->gids[i].address, &path->destination);
-	slot = is_own ? pin_table_pin(&engine->qps, number) : NULL;
-	if (slot)
-		pin_slot_unpin(slot);
-	return slot != NULL;
+	return engine->settings.link != LINK_CHOICE_UDP &&
+	       device_has_address(qp->device, &path->destination) &&
+	       connect_is_own_number(engine, number);
 }
 
 int connect_path(struct engine_qp *qp, const struct ibv_qp_attr *attr, struct path *path)
@@ -92,29 +106,54 @@ int connect_path(struct engine_qp *qp, const struct ibv_qp_attr *attr, struct pa
 	struct link_path addresses = {.entropy = entropy_of(qp, attr)};
 	struct engine_link *link;
 	bool is_own;
-	int error = fill_addresses(qp, attr, &addresses);
+	int error = connect_addresses(qp->device, &attr->ah_attr, "ibv_modify_qp", &addresses);
 
 	if (error)
 		return error;
 	is_own = is_own_qp(engine, qp, &addresses, attr->dest_qp_num);
-	error = links_open(engine, is_own ? NULL : &addresses.source, &link);
+	error = links_open(engine, is_own ? NULL : &addresses.source, "ibv_modify_qp", &link);
 	if (error)
 		return error;
 	error = link->link->ops->open_route(link->link, &addresses, &qp->route);
 	if (error)
 		return explain_call(error, "ibv_modify_qp", "there is no route to the peer: %s",
 				    strerror(-error));
-	qp->flow = links_take_flow(engine, &addresses.destination,
-				   link->link->properties.flow_bytes_max);
+	qp->flow = links_take_flow(engine, link, &addresses.destination, attr->dest_qp_num);
 	if (!qp->flow)
 		return -ENOMEM;
+	qp->window_seen = 0;
 	qp->link = link;
+	if (!is_own && !qp->flow->peer)
+		gsi_meet(engine, &addresses.source, &addresses.destination);
 	*path = (struct path){
 		.payload_max = mtu_bytes(attr->path_mtu),
 		.is_lossless = link->link->properties.is_lossless,
 		.outbound = &qp->flow->flow,
 		.inbound = &link->inbound,
 	};
+	return 0;
+}
+
+/*
+ * Peers may send to any address of the device. One that cannot be had (told already) is none that
+ * they can use, but no reason to do without the others.
+ */
+int connect_datagrams(struct engine_qp *qp, struct path *path)
+{
+	const struct device *device = qp->device;
+	struct engine_link *link;
+	uint32_t open_count = 0;
+	int error = -EADDRNOTAVAIL;
+
+	for (uint32_t i = 0; i < device->gid_count; i++) {
+		if (!device->gids[i].is_valid)
+			continue;
+		error = links_open(qp->engine, &device->gids[i].address, "ibv_modify_qp", &link);
+		open_count += error == 0;
+	}
+	if (!open_count)
+		return error;
+	*path = (struct path){.payload_max = mtu_bytes(device->active_mtu)};
 	return 0;
 }
 

@@ -12,7 +12,7 @@ static void put(FILE *file, const char *name, uint64_t value)
 	fprintf(file, "%s %llu\n", name, (unsigned long long)value);
 }
 
-void counters_write(const struct counters *counters, const char *file_name)
+void counters_write(const struct stats_process *counters, const char *file_name)
 {
 	FILE *file = fopen(file_name, "ae");
 
@@ -23,6 +23,8 @@ void counters_write(const struct counters *counters, const char *file_name)
 	}
 	put(file, "packets_sent", atomic_load(&counters->sent));
 	put(file, "packets_taken", atomic_load(&counters->received[REASON_NONE]));
+	if (atomic_load(&counters->forwarded))
+		put(file, "packets_forwarded", atomic_load(&counters->forwarded));
 	for (int reason = REASON_NONE + 1; reason < REASON_COUNT; reason++) {
 		uint64_t count = atomic_load(&counters->received[reason]);
 

@@ -9,13 +9,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "base/reason.h"
-
-struct counters {
-	_Atomic uint64_t sent;
-	/* By reason; under NONE those that a QP took in. */
-	_Atomic uint64_t received[REASON_COUNT];
-};
+#include "host/stats.h"
 
 static inline void counters_add(_Atomic uint64_t *counter, uint64_t count)
 {
@@ -24,8 +18,9 @@ static inline void counters_add(_Atomic uint64_t *counter, uint64_t count)
 
 /*
  * Appends the counters to @file_name, which VERBENA_COUNTERS named: "packets_sent N",
- * "packets_taken N", then a line for each reason that was met, by its counter name.
+ * "packets_taken N", "packets_forwarded N" if there were any, then a line for each reason that
+ * was met, by its counter name.
  */
-void counters_write(const struct counters *counters, const char *file_name);
+void counters_write(const struct stats_process *counters, const char *file_name);
 
 #endif

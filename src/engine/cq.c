@@ -1,45 +1,92 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <sched.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "engine/engine_state.h"
 #include "engine/explain.h"
+#include "engine/profile.h"
 
 #define POLITE_AFTER_NS (50 * VBN_MICROSECOND)
 
-int engine_cq_create(struct engine *engine, uint32_t capacity, struct event_queue *channel,
-		     struct event_queue *async, void *object, struct engine_cq **cq)
+static int check_capacity(const char *call, const struct engine *engine, uint32_t capacity)
 {
-	struct engine_cq *created;
-	struct cq_entry *entries;
+	uint32_t limit = profile_of(&engine->settings)->cqe_max;
+
+	if (capacity && capacity <= limit)
+		return 0;
+	return explain_call(-EINVAL, call, "cqe is %u and must be 1 to %u", capacity, limit);
+}
+
+static int take_entries(struct queue_memory *memory, const char *call,
+			const struct queue_allocator *allocator, uint32_t capacity)
+{
+	return queue_memory_take(memory, call, allocator,
+				 (size_t)capacity * sizeof(struct cq_entry), _Alignof(max_align_t),
+				 QUEUE_MEMORY_CQ);
+}
+
+static struct engine_cq *make(struct engine *engine, const struct engine_cq_attr *attr, int *error)
+{
+	struct engine_cq *cq = calloc(1, sizeof(*cq));
+
+	*error = cq ? take_entries(&cq->memory, "ibv_create_cq", attr->allocator, attr->capacity)
+		    : -ENOMEM;
+	if (*error) {
+		free(cq);
+		return NULL;
+	}
+	cq->engine = engine;
+	cq->channel = attr->channel;
+	cq->async = attr->async;
+	cq->object = attr->object;
+	cq->pd = attr->pd;
+	cq->allocator = attr->allocator;
+	cq->ignores_overrun = attr->ignores_overrun;
+	completion_queue_init(&cq->queue, cq->memory.bytes, attr->capacity);
+	pthread_mutex_init(&cq->lock, NULL);
+	return cq;
+}
+
+int engine_cq_create_from(struct engine *engine, const struct engine_cq_attr *attr,
+			  struct engine_cq **cq)
+{
+	int error;
 
 	if (engine_is_inherited(engine))
 		return -EIO;
-	if (!capacity || capacity > DEVICE_MAX_CQE)
-		return explain_call(-EINVAL, "ibv_create_cq", "cqe is %u and must be 1 to %d",
-				    capacity, DEVICE_MAX_CQE);
+	error = check_capacity("ibv_create_cq", engine, attr->capacity);
+	if (error)
+		return error;
 	if (atomic_fetch_add(&engine->cq_count, 1) >= DEVICE_MAX_CQ) {
 		atomic_fetch_sub(&engine->cq_count, 1);
 		return explain_call(-ENOMEM, "ibv_create_cq", "the device has only %d CQs",
 				    DEVICE_MAX_CQ);
 	}
-	created = calloc(1, sizeof(*created));
-	entries = malloc((size_t)capacity * sizeof(*entries));
-	if (!created || !entries) {
-		free(created);
-		free(entries);
+	*cq = make(engine, attr, &error);
+	if (!*cq)
 		atomic_fetch_sub(&engine->cq_count, 1);
-		return -ENOMEM;
-	}
-	created->engine = engine;
-	created->channel = channel;
-	created->async = async;
-	created->object = object;
-	completion_queue_init(&created->queue, entries, capacity);
-	pthread_mutex_init(&created->lock, NULL);
-	*cq = created;
-	return 0;
+	else if (attr->pd)
+		atomic_fetch_add(&attr->pd->user_count, 1);
+	return error;
+}
+
+int engine_cq_create(struct engine *engine, uint32_t capacity, struct event_queue *channel,
+		     struct event_queue *async, void *object, struct engine_cq **cq)
+{
+	struct engine_cq_attr attr = {
+		.capacity = capacity, .channel = channel, .async = async, .object = object};
+
+	return engine_cq_create_from(engine, &attr, cq);
+}
+
+/* Those who found it by its timer are done with it. */
+static void unset_hold(struct engine_cq *cq)
+{
+	timers_set(&cq->engine->held_events, &cq->hold_timer, VBN_TIME_NEVER);
+	while (atomic_load(&cq->pin_count))
+		sched_yield();
 }
 
 int engine_cq_destroy(struct engine_cq *cq)
@@ -51,40 +98,51 @@ int engine_cq_destroy(struct engine_cq *cq)
 			return explain_call(-EBUSY, "ibv_destroy_cq",
 					    "the CQ serves %u queues of QPs; destroy the QPs first",
 					    atomic_load(&cq->user_count));
+		unset_hold(cq);
 		if (cq->channel)
 			event_queue_purge(cq->channel, cq->object);
 		if (cq->async)
 			event_queue_purge(cq->async, cq->object);
 		pthread_mutex_destroy(&cq->lock);
 		atomic_fetch_sub(&engine->cq_count, 1);
+		/* The allocator ends with the PD. */
+		queue_memory_give_back(&cq->memory);
+		if (cq->pd)
+			atomic_fetch_sub(&cq->pd->user_count, 1);
 	}
-	free(cq->queue.entries);
+	queue_memory_give_back(&cq->memory);
 	free(cq);
 	return 0;
 }
 
 int engine_cq_resize(struct engine_cq *cq, uint32_t capacity)
 {
-	struct cq_entry *entries, *old;
+	struct queue_memory unused;
+	bool fits;
+	int error;
 
 	if (engine_is_inherited(cq->engine))
 		return -EIO;
-	if (!capacity || capacity > DEVICE_MAX_CQE)
-		return explain_call(-EINVAL, "ibv_resize_cq", "cqe is %u and must be 1 to %d",
-				    capacity, DEVICE_MAX_CQE);
-	entries = malloc((size_t)capacity * sizeof(*entries));
-	if (!entries)
-		return -ENOMEM;
+	error = check_capacity("ibv_resize_cq", cq->engine, capacity);
+	if (error)
+		return error;
+	error = take_entries(&unused, "ibv_resize_cq", cq->allocator, capacity);
+	if (error)
+		return error;
 	pthread_mutex_lock(&cq->lock);
-	old = completion_queue_resize(&cq->queue, entries, capacity);
+	fits = completion_queue_resize(&cq->queue, unused.bytes, capacity) != NULL;
+	if (fits) {
+		struct queue_memory old = cq->memory;
+
+		cq->memory = unused;
+		unused = old;
+	}
 	pthread_mutex_unlock(&cq->lock);
-	if (!old) {
-		free(entries);
+	queue_memory_give_back(&unused);
+	if (!fits)
 		return explain_call(-EINVAL, "ibv_resize_cq",
 				    "more completions are queued than %u; poll them first",
 				    capacity);
-	}
-	free(old);
 	return 0;
 }
 
@@ -106,6 +164,7 @@ static void fill_wc(const struct cq_entry *entry, struct ibv_wc *wc)
 		.imm_data = completion->immediate,
 		.qp_num = entry->qpn,
 		.src_qp = completion->source_qpn,
+		.slid = completion->source_lid,
 		.wc_flags = completion->wc_flags,
 	};
 }
@@ -113,33 +172,152 @@ static void fill_wc(const struct cq_entry *entry, struct ibv_wc *wc)
 /* The entry's slot, and those of unsignalled requests before it, are free again. */
 static void return_slots(const struct cq_entry *entry)
 {
-	struct engine_qp *qp = entry->owner;
-	struct work_queue *queue = entry->completion.is_receive ? &qp->qp->recv_queue
-								: &qp->qp->send_queue;
+	const struct completion *completion = &entry->completion;
+	struct qp *qp = ((struct engine_qp *)entry->owner)->qp;
+	struct work_queue *queue = completion->is_receive ? &qp->recv_queue : &qp->send_queue;
 
-	atomic_store_explicit(&queue->released, entry->completion.slots_released,
-			      memory_order_release);
+	if (completion->srq)
+		srq_return_slot(completion);
+	else
+		atomic_store_explicit(&queue->released, completion->slots_released,
+				      memory_order_release);
+}
+
+void cq_purge(struct engine_cq *cq, const struct engine_qp *qp)
+{
+	pthread_mutex_lock(&cq->lock);
+	completion_queue_purge(&cq->queue, qp, return_slots);
+	pthread_mutex_unlock(&cq->lock);
+}
+
+void cq_purge_srq(struct engine_cq *cq, const struct engine_srq *srq)
+{
+	pthread_mutex_lock(&cq->lock);
+	completion_queue_purge_srq(&cq->queue, &srq->srq, return_slots);
+	pthread_mutex_unlock(&cq->lock);
+}
+
+/* The CQ's lock is held. False: it is empty. */
+static bool take_oldest(struct engine_cq *cq, struct ibv_wc *wc, uint64_t *timestamp_ns)
+{
+	const struct cq_entry *entry = completion_queue_peek(&cq->queue);
+
+	if (!entry)
+		return false;
+	fill_wc(entry, wc);
+	if (timestamp_ns)
+		*timestamp_ns = entry->timestamp_ns;
+	return_slots(entry);
+	completion_queue_pop(&cq->queue);
+	return true;
+}
+
+static void raise_event(struct engine_cq *cq)
+{
+	struct event notify = {.object = cq->object};
+
+	if (cq->channel)
+		event_queue_push(cq->channel, &notify);
+}
+
+/* The CQ's lock is held, and the program stops polling for now. */
+static void tell_left_behind(struct engine_cq *cq)
+{
+	if (completion_queue_left_behind(&cq->queue))
+		raise_event(cq);
 }
 
 static int take(struct engine_cq *cq, int count, struct ibv_wc *entries)
 {
-	struct event notify = {.object = cq->object};
 	int taken = 0;
 
 	pthread_mutex_lock(&cq->lock);
-	while (taken < count) {
-		const struct cq_entry *entry = completion_queue_peek(&cq->queue);
-
-		if (!entry)
-			break;
-		fill_wc(entry, &entries[taken++]);
-		return_slots(entry);
-		completion_queue_pop(&cq->queue);
-	}
-	if (taken && completion_queue_left_behind(&cq->queue) && cq->channel)
-		event_queue_push(cq->channel, &notify);
+	while (taken < count && take_oldest(cq, &entries[taken], NULL))
+		taken++;
+	if (taken)
+		tell_left_behind(cq);
 	pthread_mutex_unlock(&cq->lock);
 	return taken;
+}
+
+static bool take_one(struct engine_cq *cq, struct engine_completion *completion)
+{
+	bool is_taken;
+
+	pthread_mutex_lock(&cq->lock);
+	is_taken = take_oldest(cq, &completion->wc, &completion->timestamp_ns);
+	pthread_mutex_unlock(&cq->lock);
+	return is_taken;
+}
+
+/* The CQ's lock is held. */
+static void hold_event(struct engine_cq *cq, vbn_time since)
+{
+	vbn_time until = vbn_time_add(since, cq->hold_ns);
+
+	timers_set(&cq->engine->held_events, &cq->hold_timer, until);
+	helper_notice(cq->engine, until);
+}
+
+static struct engine_cq *cq_of_timer(struct timer *timer)
+{
+	return (struct engine_cq *)((char *)timer - offsetof(struct engine_cq, hold_timer));
+}
+
+static bool pin_held(struct timer *timer)
+{
+	atomic_fetch_add(&cq_of_timer(timer)->pin_count, 1);
+	return true;
+}
+
+void cq_serve_held_events(struct engine *engine, vbn_time now)
+{
+	struct timer *timer;
+
+	while ((timer = timers_pop(&engine->held_events, now, pin_held)) != NULL) {
+		struct engine_cq *cq = cq_of_timer(timer);
+
+		pthread_mutex_lock(&cq->lock);
+		if (completion_queue_hold_ends(&cq->queue))
+			raise_event(cq);
+		pthread_mutex_unlock(&cq->lock);
+		atomic_fetch_sub(&cq->pin_count, 1);
+	}
+}
+
+int engine_cq_moderate(struct engine_cq *cq, uint32_t count, uint32_t period_us)
+{
+	struct engine *engine = cq->engine;
+
+	if (engine_is_inherited(engine))
+		return -EIO;
+	if (!timers_reserve(&engine->held_events, atomic_load(&engine->cq_count)))
+		return explain_call(-ENOMEM, "ibv_modify_cq", "the process has no memory left");
+	pthread_mutex_lock(&cq->lock);
+	cq->hold_ns = period_us * VBN_MICROSECOND;
+	if (completion_queue_moderate(&cq->queue, period_us ? count : 0))
+		raise_event(cq);
+	pthread_mutex_unlock(&cq->lock);
+	return 0;
+}
+
+enum cq_push_result cq_push(struct engine_cq *cq, struct cq_entry *entry)
+{
+	enum cq_push_result result;
+
+	/* Two threads at work may have asked for the time in the other order. */
+	if (entry->timestamp_ns < cq->last_stamp)
+		entry->timestamp_ns = cq->last_stamp;
+	cq->last_stamp = entry->timestamp_ns;
+	if (cq->ignores_overrun && cq->queue.count == cq->queue.capacity) {
+		return_slots(completion_queue_peek(&cq->queue));
+		completion_queue_pop(&cq->queue);
+	}
+	result = completion_queue_push(&cq->queue, entry);
+	if (result != CQ_PUSHED_HOLD)
+		return result;
+	hold_event(cq, entry->timestamp_ns);
+	return CQ_PUSHED;
 }
 
 /*
@@ -158,25 +336,50 @@ static void wait_politely(struct engine_cq *cq, vbn_time now)
 		sched_yield();
 }
 
-int engine_cq_poll(struct engine_cq *cq, int count, struct ibv_wc *entries)
+/* Does the NIC's work for one who polls. False: there was none. */
+static bool work(struct engine_cq *cq)
 {
 	struct engine *engine = cq->engine;
-	vbn_time now;
+	struct audience audience = {.cq = cq, .now = clock_now()};
+	bool has_found;
+
+	atomic_store_explicit(&engine->last_poll, audience.now, memory_order_relaxed);
+	atomic_fetch_add_explicit(&engine->caller_count, 1, memory_order_relaxed);
+	has_found = progress(engine, false, &audience);
+	atomic_fetch_sub_explicit(&engine->caller_count, 1, memory_order_relaxed);
+	if (has_found)
+		atomic_store_explicit(&cq->idle_since, 0, memory_order_relaxed);
+	else
+		wait_politely(cq, audience.now);
+	return has_found;
+}
+
+int engine_cq_poll(struct engine_cq *cq, int count, struct ibv_wc *entries)
+{
 	int taken;
 
-	if (engine_is_inherited(engine))
+	if (engine_is_inherited(cq->engine))
 		return -EIO;
 	taken = take(cq, count, entries);
-	if (taken || count <= 0)
+	if (taken || count <= 0 || !work(cq))
 		return taken;
-	now = clock_now();
-	atomic_store_explicit(&engine->last_poll, now, memory_order_relaxed);
-	if (!progress(engine, false)) {
-		wait_politely(cq, now);
-		return 0;
-	}
-	atomic_store_explicit(&cq->idle_since, 0, memory_order_relaxed);
 	return take(cq, count, entries);
+}
+
+int engine_cq_take(struct engine_cq *cq, bool works, struct engine_completion *completion)
+{
+	if (engine_is_inherited(cq->engine))
+		return -EIO;
+	if (take_one(cq, completion))
+		return 1;
+	return works && work(cq) && take_one(cq, completion);
+}
+
+void engine_cq_stop_taking(struct engine_cq *cq)
+{
+	pthread_mutex_lock(&cq->lock);
+	tell_left_behind(cq);
+	pthread_mutex_unlock(&cq->lock);
 }
 
 int engine_cq_arm(struct engine_cq *cq, bool solicited_only)
@@ -188,7 +391,9 @@ int engine_cq_arm(struct engine_cq *cq, bool solicited_only)
 	pthread_mutex_unlock(&cq->lock);
 	if (cq->channel) {
 		helper_start(cq->engine);
-		helper_take_over(cq->engine);
+		/* Who is going to block works then (deputy.h), and until then has a lease. */
+		if (!event_queue_is_awaited(cq->channel))
+			helper_take_over(cq->engine);
 	}
 	return 0;
 }

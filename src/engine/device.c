@@ -21,6 +21,8 @@
 #include <unistd.h>
 
 #include "base/byte_order.h"
+#include "engine/gid_table.h"
+#include "engine/profile.h"
 
 /* IPv6, UDP, BTH, RETH, immediate, ICRC: what surrounds the payload at most. */
 #define PACKET_OVERHEAD_BYTES (40 + 8 + 12 + 16 + 4 + 4)
@@ -109,7 +111,7 @@ static int gid_rank(const struct link_address *address)
 {
 	if (link_address_is_ipv4(address))
 		return 0;
-	return address->gid[0] == 0xfe && (address->gid[1] & 0xc0) == 0x80 ? 2 : 1;
+	return gid_is_link_local(address) ? 2 : 1;
 }
 
 static void add_address(struct found_interface *found, const struct link_address *address,
@@ -206,12 +208,24 @@ static uint64_t guid_of(const struct found_interface *found, const struct settin
 	return value;
 }
 
-static bool is_usable(const struct settings *settings, const struct link_address *address)
+/* LIDs stand beside the one GID that is made of the GUID. */
+static const struct gid_layout *layout_of(const struct settings *settings)
 {
-	return gid_rank(address) != 2 || settings->has_link_local_gids;
+	static const struct gid_layout plain = {.stride = 1};
+
+	return settings->is_infiniband ? &plain : &profile_of(settings)->gids;
 }
 
-/* Which of the interface's addresses @address is; those of 127/8 that it has not count as its first. */
+static bool is_usable(const struct settings *settings, const struct link_address *address)
+{
+	return !gid_is_link_local(address) || settings->has_link_local_gids ||
+	       layout_of(settings)->has_link_local;
+}
+
+/*
+ * Which of the interface's addresses @address is; those of 127/8 that it has not count as its
+ * first.
+ */
 static uint32_t index_of(const struct found_interface *found, const struct link_address *address)
 {
 	for (uint32_t i = 0; i < found->gid_count; i++)
@@ -220,25 +234,35 @@ static uint32_t index_of(const struct found_interface *found, const struct link_
 	return 0;
 }
 
+/* The one address of VERBENA_ADDRESS. */
+static void fill_one_gid(struct device *device, const struct found_interface *found,
+			 const struct settings *settings)
+{
+	struct link_address address = settings->address;
+
+	if (gid_is_link_local(&address))
+		address.scope = found->index;
+	device->subnet_bits = found->prefix_bits[index_of(found, &address)];
+	gid_table_add(device, &address, layout_of(settings));
+}
+
 static void fill_gids(struct device *device, const struct found_interface *found,
 		      const struct settings *settings)
 {
-	if (settings->has_address) {
-		uint32_t index = index_of(found, &settings->address);
+	for (uint32_t i = 0; i < found->gid_count; i++)
+		if (is_usable(settings, &found->gids[i].address))
+			gid_table_add(device, &found->gids[i].address, layout_of(settings));
+	device->subnet_bits = found->prefix_bits[0];
+}
 
-		device->gids[0] = (struct device_gid){settings->address, true};
-		if (gid_rank(&settings->address) == 2)
-			device->gids[0].address.scope = found->index;
-		device->subnet_bits = found->prefix_bits[index];
-		device->gid_count = 1;
-	} else {
-		for (uint32_t i = 0; i < found->gid_count; i++)
-			if (is_usable(settings, &found->gids[i].address))
-				device->gids[device->gid_count++] = found->gids[i];
-		device->subnet_bits = found->prefix_bits[0];
-	}
-	for (uint32_t i = 0; i < device->gid_count; i++)
-		memcpy(device->gid_shown[i], device->gids[i].address.gid, 16);
+/* What a GUID may be made of: an address that the device has. */
+static const struct link_address *first_address(const struct device *device)
+{
+	uint32_t at = 0;
+
+	while (!device->gids[at].is_valid)
+		at++;
+	return &device->gids[at].address;
 }
 
 /* LID and GID 0 of the InfiniBand link layer; only the first IPv4 address is used. */
@@ -262,22 +286,31 @@ static bool fill_infiniband(struct device *device)
 	return true;
 }
 
+static bool is_down(const struct found_interface *found)
+{
+	return (found->flags & (IFF_UP | IFF_RUNNING)) != (IFF_UP | IFF_RUNNING);
+}
+
 static bool make_device(struct device *device, const struct found_interface *found,
 			const struct settings *settings)
 {
 	*device = (struct device){
 		.interface_index = found->index,
 		.is_loopback = (found->flags & IFF_LOOPBACK) != 0,
+		.is_down = is_down(found),
 		.interface_mtu = found->mtu,
 		.active_mtu = mtu_within(found->mtu),
 	};
 	memcpy(device->interface, found->name, sizeof(device->interface) - 1);
 	if (!(found->flags & IFF_UP))
 		return false;
-	fill_gids(device, found, settings);
+	if (settings->has_address)
+		fill_one_gid(device, found, settings);
+	else
+		fill_gids(device, found, settings);
 	if (!device->gid_count)
 		return false;
-	device->guid = guid_of(found, settings, &device->gids[0].address);
+	device->guid = guid_of(found, settings, first_address(device));
 	return !settings->is_infiniband || fill_infiniband(device);
 }
 
@@ -339,6 +372,75 @@ struct device *device_list(const struct settings *settings, size_t *count)
 	return devices;
 }
 
+static void follow_addresses(struct device *now, const struct found_interface *found,
+			     const struct settings *settings)
+{
+	gid_table_keep(now, found->gids, found->gid_count);
+	for (uint32_t i = 0; i < found->gid_count; i++)
+		if (is_usable(settings, &found->gids[i].address) &&
+		    !gid_table_has(now, &found->gids[i].address))
+			gid_table_add(now, &found->gids[i].address, layout_of(settings));
+}
+
+/* The one address of VERBENA_ADDRESS is there or is not, in its place. */
+static void follow_one_address(struct device *now, const struct found_interface *found,
+			       const struct settings *settings)
+{
+	now->gids[now->gid_count - 1].is_valid = found && has_address(found, &settings->address);
+}
+
+/* The LID follows the first IPv4 address; without one the port is down. */
+static void follow_lid(struct device *now, const struct found_interface *found,
+		       const struct settings *settings)
+{
+	struct found_interface up = *found;
+	struct device fresh;
+
+	up.flags |= IFF_UP;
+	if (!make_device(&fresh, &up, settings)) {
+		now->is_down = true;
+		return;
+	}
+	fresh.is_down = now->is_down;
+	memcpy(fresh.name, now->name, sizeof(fresh.name));
+	*now = fresh;
+}
+
+static void follow(struct device *now, const struct found_interface *found,
+		   const struct settings *settings)
+{
+	now->is_down = !found || is_down(found);
+	if (found) {
+		now->interface_mtu = found->mtu;
+		now->active_mtu = mtu_within(found->mtu);
+	}
+	if (settings->has_address)
+		follow_one_address(now, found, settings);
+	else if (!found)
+		memset(now->gids, 0, sizeof(now->gids));
+	else if (now->is_infiniband)
+		follow_lid(now, found, settings);
+	else
+		follow_addresses(now, found, settings);
+}
+
+int device_look_again(const struct settings *settings, const struct device *before,
+		      struct device *now)
+{
+	const struct found_interface *found = NULL;
+	struct scan scan;
+	int error = scan_interfaces(&scan);
+
+	*now = *before;
+	for (size_t i = 0; i < scan.count && !found; i++)
+		if (scan.interfaces[i].index == before->interface_index)
+			found = &scan.interfaces[i];
+	if (!error)
+		follow(now, found, settings);
+	free(scan.interfaces);
+	return error;
+}
+
 static const char *unused_because(const struct found_interface *found,
 				  const struct settings *settings, const struct device *device)
 {
@@ -385,14 +487,35 @@ void device_explain_unused(const struct settings *settings,
 	free(scan.interfaces);
 }
 
+static uint32_t host_mask(const struct device *device)
+{
+	return device->subnet_bits >= 32 ? 0 : 0xffffffffu >> device->subnet_bits;
+}
+
 struct link_address device_lid_address(const struct device *device, uint16_t lid)
 {
 	struct link_address address = device->gids[0].address;
 	uint32_t own = load_be32(address.gid + 12);
-	uint32_t host_mask = device->subnet_bits >= 32 ? 0 : 0xffffffffu >> device->subnet_bits;
+	uint32_t mask = host_mask(device);
 
-	store_be32(address.gid + 12, (own & ~host_mask) | (lid & host_mask));
+	store_be32(address.gid + 12, (own & ~mask) | (lid & mask));
 	return address;
+}
+
+uint16_t device_address_lid(const struct device *device, const struct link_address *address)
+{
+	if (!device->is_infiniband)
+		return 0;
+	return (uint16_t)(load_be32(address->gid + 12) & host_mask(device));
+}
+
+bool device_has_address(const struct device *device, const struct link_address *address)
+{
+	for (uint32_t i = 0; i < device->gid_count; i++)
+		if (device->gids[i].is_valid &&
+		    link_address_is_equal(&device->gids[i].address, address))
+			return true;
+	return false;
 }
 
 struct link_address device_gid_address(const struct device *device, const uint8_t *gid)
@@ -406,29 +529,41 @@ struct link_address device_gid_address(const struct device *device, const uint8_
 void device_fill_attr(const struct device *device, const struct settings *settings,
 		      struct ibv_device_attr *attr)
 {
+	const struct profile *profile = profile_of(settings);
+
 	*attr = (struct ibv_device_attr){
 		.fw_ver = "0.1.0",
 		.node_guid = device->guid,
 		.sys_image_guid = device->guid,
 		.max_mr_size = DEVICE_MAX_MR_BYTES,
 		.page_size_cap = 0xfffff000,
-		.vendor_id = DEVICE_VENDOR_ID,
-		.vendor_part_id = settings->part_id ? settings->part_id : DEVICE_PART_ID,
-		.hw_ver = DEVICE_HARDWARE_VERSION,
+		.vendor_id = profile->vendor_id,
+		.vendor_part_id = settings->part_id ? settings->part_id : profile->part_id,
+		.hw_ver = profile->hardware_version,
 		.max_qp = DEVICE_MAX_QP,
-		.max_qp_wr = DEVICE_MAX_QP_WR,
+		.max_qp_wr = (int)profile->qp_wr_max,
 		.device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
-				    IBV_DEVICE_RC_RNR_NAK_GEN,
-		.max_sge = DEVICE_MAX_SGE,
-		.max_sge_rd = DEVICE_MAX_SGE,
+				    IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_MEM_WINDOW |
+				    IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_MEM_MGT_EXTENSIONS |
+				    IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC,
+		.max_sge = (int)profile->sge_max,
+		.max_sge_rd = (int)profile->sge_max,
 		.max_cq = DEVICE_MAX_CQ,
-		.max_cqe = DEVICE_MAX_CQE,
+		.max_cqe = (int)profile->cqe_max,
 		.max_mr = DEVICE_MAX_MR,
+		.max_mw = DEVICE_MAX_MW,
 		.max_pd = DEVICE_MAX_PD,
-		.max_qp_rd_atom = 16,
-		.max_res_rd_atom = 16 * 65536,
-		.max_qp_init_rd_atom = 16,
+		.max_ah = DEVICE_MAX_AH,
+		.max_mcast_grp = DEVICE_MAX_GROUPS,
+		.max_mcast_qp_attach = DEVICE_MAX_QP,
+		.max_total_mcast_qp_attach = DEVICE_MAX_QP,
+		.max_qp_rd_atom = (int)profile->rd_atomic_max,
+		.max_res_rd_atom = (int)profile->rd_atomic_max * DEVICE_MAX_QP,
+		.max_qp_init_rd_atom = (int)profile->rd_atomic_max,
 		.atomic_cap = IBV_ATOMIC_HCA,
+		.max_srq = DEVICE_MAX_SRQ,
+		.max_srq_wr = (int)profile->srq_wr_max,
+		.max_srq_sge = (int)profile->sge_max,
 		.max_pkeys = 1,
 		.local_ca_ack_delay = 15,
 		.phys_port_cnt = 1,
@@ -438,7 +573,7 @@ void device_fill_attr(const struct device *device, const struct settings *settin
 void device_fill_port_attr(const struct device *device, struct ibv_port_attr *attr)
 {
 	*attr = (struct ibv_port_attr){
-		.state = IBV_PORT_ACTIVE,
+		.state = device->is_down ? IBV_PORT_DOWN : IBV_PORT_ACTIVE,
 		.max_mtu = IBV_MTU_4096,
 		.active_mtu = device->active_mtu,
 		.gid_tbl_len = DEVICE_GIDS_MAX,
@@ -447,9 +582,9 @@ void device_fill_port_attr(const struct device *device, struct ibv_port_attr *at
 		.pkey_tbl_len = 1,
 		.lid = device->lid,
 		.sm_lid = device->is_infiniband ? 1 : 0,
-		.active_width = 2,  /* 4x */
-		.active_speed = 32, /* EDR: 25 Gb/s a lane */
-		.phys_state = 5,    /* link up */
+		.active_width = 2,		       /* 4x */
+		.active_speed = 32,		       /* EDR: 25 Gb/s a lane */
+		.phys_state = device->is_down ? 3 : 5, /* disabled; link up */
 		.link_layer = device->is_infiniband ? IBV_LINK_LAYER_INFINIBAND
 						    : IBV_LINK_LAYER_ETHERNET,
 	};

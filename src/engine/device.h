@@ -29,10 +29,16 @@
 #define DEVICE_MAX_QP_WR 32768
 #define DEVICE_MAX_SGE 32
 #define DEVICE_MAX_INLINE 1024
+#define DEVICE_MAX_SRQ 65536
+#define DEVICE_MAX_SRQ_WR 32768
 #define DEVICE_MAX_CQ 65536
 #define DEVICE_MAX_CQE 4194303
-#define DEVICE_MAX_MR 524288
+/* Together half of the key table. */
+#define DEVICE_MAX_MR 458752
+#define DEVICE_MAX_MW 65536
 #define DEVICE_MAX_PD 65536
+#define DEVICE_MAX_AH (1 << 20)
+#define DEVICE_MAX_GROUPS 32 /* of a process; each keeps a link */
 #define DEVICE_MAX_MR_BYTES ((uint64_t)1 << 46)
 
 struct device_gid {
@@ -45,6 +51,7 @@ struct device {
 	char interface[DEVICE_NAME_MAX]; /* eth0 */
 	uint32_t interface_index;
 	bool is_loopback;
+	bool is_down; /* nothing leaves the interface */
 	uint32_t interface_mtu;
 	uint64_t guid; /* network order */
 	enum ibv_mtu active_mtu;
@@ -64,6 +71,13 @@ struct device {
  */
 struct device *device_list(const struct settings *settings, size_t *count);
 
+/*
+ * What became of @before. Addresses keep their places in the table; those that are gone leave
+ * an empty one, which new ones fill. 0, or a negative errno and nothing is known.
+ */
+int device_look_again(const struct settings *settings, const struct device *before,
+		      struct device *now);
+
 /* One line for each interface that gave no device, through @line. */
 void device_explain_unused(const struct settings *settings,
 			   void (*line)(void *context, const char *text), void *context);
@@ -73,6 +87,11 @@ struct link_address device_lid_address(const struct device *device, uint16_t lid
 
 /* The address behind a GID of the InfiniBand link layer, which holds it in the GUID. */
 struct link_address device_gid_address(const struct device *device, const uint8_t *gid);
+
+/* Whether packets to @address are for @device. */
+bool device_has_address(const struct device *device, const struct link_address *address);
+/* The reverse of device_lid_address(); 0 without LIDs. */
+uint16_t device_address_lid(const struct device *device, const struct link_address *address);
 
 void device_fill_attr(const struct device *device, const struct settings *settings,
 		      struct ibv_device_attr *attr);

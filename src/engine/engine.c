@@ -16,13 +16,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "engine/cm_state.h"
 #include "engine/explain.h"
 #include "engine/fault_guard.h"
 #include "engine/pass.h"
 
 static pthread_mutex_t engines_lock = PTHREAD_MUTEX_INITIALIZER;
 static LIST_HEAD(, engine) engines = LIST_HEAD_INITIALIZER(engines);
-static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
+static pthread_once_t handlers_once = PTHREAD_ONCE_INIT;
 
 static void close_inherited(struct engine *engine)
 {
@@ -35,7 +36,13 @@ static void close_inherited(struct engine *engine)
 		entry->link->ops->close_inherited(entry->link);
 		descriptor_close(&entry->claim);
 	}
-	descriptor_close(&engine->helper.wake);
+	helper_close_inherited(&engine->helper);
+	gsi_close_inherited(&engine->gsi);
+	membership_close_inherited(&engine->membership);
+	ports_close_inherited(&engine->ports);
+	if (engine->capture)
+		capture_file_close_inherited(engine->capture);
+	statistics_detach(&engine->statistics);
 }
 
 static void before_fork(void)
@@ -44,7 +51,10 @@ static void before_fork(void)
 
 	pthread_mutex_lock(&engines_lock);
 	LIST_FOREACH(engine, &engines, next)
-	pthread_mutex_lock(&engine->links_lock);
+	{
+		pthread_mutex_lock(&engine->links_lock);
+		pthread_mutex_lock(&engine->membership.lock);
+	}
 }
 
 static void after_fork_in_parent(void)
@@ -52,7 +62,10 @@ static void after_fork_in_parent(void)
 	struct engine *engine;
 
 	LIST_FOREACH(engine, &engines, next)
-	pthread_mutex_unlock(&engine->links_lock);
+	{
+		pthread_mutex_unlock(&engine->membership.lock);
+		pthread_mutex_unlock(&engine->links_lock);
+	}
 	pthread_mutex_unlock(&engines_lock);
 }
 
@@ -63,15 +76,35 @@ static void after_fork_in_child(void)
 	LIST_FOREACH(engine, &engines, next)
 	{
 		close_inherited(engine);
+		pthread_mutex_unlock(&engine->membership.lock);
 		pthread_mutex_unlock(&engine->links_lock);
 	}
 	LIST_INIT(&engines);
-	pass_after_fork();
 	pthread_mutex_unlock(&engines_lock);
 }
 
-static void register_fork_handlers(void)
+/*
+ * The program's last words are acknowledged, although it may end without destroying its QPs,
+ * and its connections are taken down.
+ */
+static void at_exit(void)
 {
+	struct engine *engine;
+
+	if (pthread_mutex_trylock(&engines_lock) != 0)
+		return;
+	LIST_FOREACH(engine, &engines, next)
+	{
+		progress_release_acks_at_exit(engine);
+		if (atomic_load(&engine->connections))
+			connections_leave(atomic_load(&engine->connections));
+	}
+	pthread_mutex_unlock(&engines_lock);
+}
+
+static void register_handlers(void)
+{
+	atexit(at_exit);
 	pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
@@ -104,7 +137,7 @@ static int map_tables(struct engine *engine)
 	}
 	memory_init(&engine->memory, engine->key_slots, ENGINE_KEY_SLOTS);
 	pin_table_init(&engine->qps, engine->qp_slots, sizeof(struct qp_slot), ENGINE_QP_SLOTS,
-		       24 - __builtin_ctz(ENGINE_QP_SLOTS));
+		       0); /* the upper bits are the same for all: the slot in the host */
 	hold_pool_init(&engine->holds, engine->hold_memory, ENGINE_HOLD_BUFFERS);
 	return 0;
 }
@@ -117,6 +150,11 @@ int engine_create(const struct settings *settings, struct engine **engine)
 	if (!created)
 		return -ENOMEM;
 	error = map_tables(created);
+	if (!error) {
+		error = statistics_init(&created->statistics);
+		if (error)
+			unmap_tables(created);
+	}
 	if (error) {
 		free(created);
 		return error;
@@ -126,12 +164,19 @@ int engine_create(const struct settings *settings, struct engine **engine)
 	pthread_mutex_init(&created->keys_lock, NULL);
 	pthread_mutex_init(&created->qps_lock, NULL);
 	pthread_mutex_init(&created->links_lock, NULL);
+	pthread_mutex_init(&created->flows_lock, NULL);
 	LIST_INIT(&created->flows);
 	timers_init(&created->timers);
+	timers_init(&created->held_acks);
+	timers_init(&created->held_events);
+	groups_init(&created->groups);
+	gsi_init(&created->gsi);
 	helper_init(&created->helper);
+	membership_init(&created->membership);
+	ports_init(&created->ports);
 	explain_set_level(settings->log);
 	fault_guard_install();
-	pthread_once(&fork_once, register_fork_handlers);
+	pthread_once(&handlers_once, register_handlers);
 	pthread_mutex_lock(&engines_lock);
 	LIST_INSERT_HEAD(&engines, created, next);
 	pthread_mutex_unlock(&engines_lock);
@@ -144,18 +189,30 @@ void engine_destroy(struct engine *engine)
 	/* In a child of fork nothing of it is ours but the memory. */
 	if (!engine_is_inherited(engine)) {
 		helper_stop(engine);
+		connections_fini(atomic_load(&engine->connections));
 		links_close_all(engine);
+		/* Before the slot is given back, whose next owner clears the room. */
 		if (engine->settings.counters_file)
-			counters_write(&engine->counters, engine->settings.counters_file);
+			counters_write(&engine->statistics.room->head.process,
+				       engine->settings.counters_file);
+		gsi_close_ports(&engine->gsi);
+		membership_fini(&engine->membership);
+		ports_fini(&engine->ports);
 		/* Until here a fork has something to close in the child. */
 		pthread_mutex_lock(&engines_lock);
 		LIST_REMOVE(engine, next);
 		pthread_mutex_unlock(&engines_lock);
 		timers_fini(&engine->timers);
+		timers_fini(&engine->held_acks);
+		timers_fini(&engine->held_events);
 		pthread_mutex_destroy(&engine->keys_lock);
 		pthread_mutex_destroy(&engine->qps_lock);
 		pthread_mutex_destroy(&engine->links_lock);
+		pthread_mutex_destroy(&engine->flows_lock);
 	}
+	groups_fini(&engine->groups);
+	gsi_fini(&engine->gsi);
+	statistics_fini(&engine->statistics);
 	unmap_tables(engine);
 	free(engine);
 }

@@ -3,14 +3,27 @@
  * The engine's insides: what engine.h only names. Not for the faces.
  *
  * engine.c    life of an engine        progress.c  receiving and running QPs
- * links.c     links, claims, flows     pass.c      scratch of one thread at work
+ * links.c     links and flows          pass.c      scratch of one thread at work
+ * membership.c  what other processes of this host want and give
  * qp.c        life of a QP             helper.c    the thread that works when nobody polls
  * connect.c   the path at RTR          timers.c    deadlines
- * run.c       output of one QP         cq.c pd.c mr.c events.c   objects
+ * ah.c        address handles          multicast.c groups, and the QPs attached to them
+ * gsi.c       QP 1                     gsi_meeting.c which addresses are Verbenas'
+ * pace.c      what nobody acknowledges waits
+ * run.c       output of one QP         cq.c pd.c mr.c mw.c events.c   objects
+ * srq.c       shared receive queues            xrc.c       domains of XRC
  * post.c      posting                  counters.c  what became of packets
+ * queue_memory.c  memory that programs may provide
+ * statistics.c  what others see of it
+ * cm_*.c      connections (cm_state.h)
+ * port.c      open devices, and what becomes of their interfaces
+ * deputy.c    a thread that blocks     sleeper.c   how helper and deputy sleep
  *
- * Locks, outer to inner: receive lock of a link (only tried), QP, CQ, then leaves
- * that hold nothing while they call nobody: timers, links, keys, qps, events.
+ * Locks, outer to inner: receive lock of a link (only tried), that of connections or QP, CQ, SRQ,
+ * then leaves
+ * that hold nothing while they call nobody: timers, links, keys, qps, events. The ports' lock
+ * stands outside of membership's and of events, and nobody takes it with another one held.
+ * The lock of QP 1's handler stands behind the receive lock, outside of all that a handler takes.
  */
 #ifndef VBN_ENGINE_ENGINE_STATE_H
 #define VBN_ENGINE_ENGINE_STATE_H
@@ -22,13 +35,21 @@
 
 #include "base/pin_table.h"
 #include "engine/counters.h"
+#include "engine/deputy.h"
 #include "engine/engine.h"
+#include "engine/gsi.h"
 #include "engine/helper.h"
+#include "engine/membership.h"
+#include "engine/multicast.h"
+#include "engine/port.h"
+#include "engine/statistics.h"
 #include "engine/timers.h"
+#include "link/clock.h"
 #include "link/descriptor.h"
 #include "link/link.h"
 #include "memory/memory.h"
 #include "transport/completion_queue.h"
+#include "transport/srq.h"
 #include "transport/transport.h"
 
 #define ENGINE_LINKS_MAX 64
@@ -38,18 +59,23 @@
 /* A link is read by pollers only while it carried traffic this recently. */
 #define ENGINE_LINK_WARM_NS (2 * VBN_MILLISECOND)
 
-/* Packets of all QPs towards one address (for READ answers: towards ourselves). */
+/* Packets of all QPs towards one process: a member of this host, or all there is at an address. */
 struct engine_flow {
 	LIST_ENTRY(engine_flow) next;
 	struct link_address destination;
-	uint32_t user_count; /* under links_lock */
+	struct host_peer *peer; /* NULL: not of this host, or not to be told */
+	uint32_t slot;		/* of the peer */
+	bool is_watched;	/* the peer's death would be noticed */
+	uint32_t user_count;	/* under flows_lock */
 	struct flow flow;
+	pthread_mutex_t pace_lock; /* of flow.pace (pace.h); a leaf */
+	uint64_t pace_window_seen; /* under it: membership_refresh() for datagrams */
 };
 
 struct engine_link {
 	struct link *link;
 	struct link_address local;
-	struct descriptor claim; /* the name that holds the address; -1: none needed */
+	struct descriptor claim; /* the name that holds the address; -1: not alone, or none needed */
 	pthread_mutex_t receive_lock;
 	_Atomic bool is_kicked; /* somebody wanted to receive while it was locked */
 	_Atomic vbn_time last_traffic;
@@ -59,6 +85,7 @@ struct engine_link {
 struct qp_slot {
 	struct pin_slot pin; /* its number is the QPN */
 	struct engine_qp *qp;
+	vbn_time freed_at; /* under qps_lock: when a QP here was destroyed last */
 };
 
 struct engine {
@@ -70,34 +97,49 @@ struct engine {
 	struct memory memory;
 	struct mr_slot *key_slots;
 	pthread_mutex_t keys_lock;
-	uint64_t registered_bytes; /* under keys_lock; strict memlock */
-	uint32_t pd_count;	   /* under keys_lock */
-	uint32_t pd_next;	   /* under keys_lock */
+	uint64_t registered_bytes;   /* under keys_lock; strict memlock */
+	uint32_t mr_count, mw_count; /* under keys_lock */
+	uint32_t pd_count;	     /* under keys_lock */
+	uint32_t pd_next;	     /* under keys_lock */
 
 	struct pin_table qps;
 	struct qp_slot *qp_slots;
 	pthread_mutex_t qps_lock;
+	uint64_t qp_incarnations; /* under qps_lock: QPs there ever were */
 	_Atomic uint32_t cq_count;
+	_Atomic uint32_t srq_count, ah_count;
 
 	void *hold_memory;
 	struct hold_pool holds;
 
-	pthread_mutex_t links_lock; /* of adding links and of flows */
+	pthread_mutex_t links_lock; /* of adding links; may be held for a second (host.h) */
+	/* Of flows. The helper takes it to answer other processes, so nobody waits under it. */
+	pthread_mutex_t flows_lock;
 	struct engine_link links[ENGINE_LINKS_MAX];
 	_Atomic uint32_t link_count; /* published after the entry is whole; never shrinks */
 	struct engine_link *_Atomic self_link;
 	struct capture_file *capture;
 	LIST_HEAD(, engine_flow) flows;
+	struct groups groups;
+	struct gsi gsi;
+	struct connections *_Atomic connections; /* NULL: rdma_cm is not used (cm_state.h) */
 
 	struct timers timers;
+	struct timers held_acks;   /* until when, by QP; pollers release them earlier */
+	struct timers held_events; /* until when, by CQ (moderation) */
+	_Atomic bool is_leaving;   /* the program ends: nothing is held any more */
 	struct helper helper;
-	_Atomic vbn_time last_poll; /* the lease: when a verbs call last did the NIC's work */
+	struct membership membership;
+	struct ports ports;
+	_Atomic vbn_time last_poll;    /* the lease: when a verbs call last did the NIC's work */
+	_Atomic uint32_t caller_count; /* threads of the program that do it now */
 
-	struct counters counters;
+	struct statistics statistics;
 };
 
 struct engine_pd {
 	struct engine *engine;
+	struct engine_pd *whole; /* NULL: it is no part of another one */
 	uint32_t number;
 	_Atomic uint32_t user_count;
 };
@@ -108,10 +150,43 @@ struct engine_mr {
 	uint32_t key;
 };
 
+/* What the core calls an SRQ, and the lock of it; see srq_enter(). */
+struct engine_srq {
+	struct engine *engine;
+	struct engine_pd *pd;
+	pthread_mutex_t *lock; /* its own, or that of its XRC domain */
+	pthread_mutex_t own_lock;
+	struct srq srq;
+	struct queue_memory memory; /* of srq; under lock */
+	const struct queue_allocator *allocator;
+	struct event_queue *async;
+	void *object;
+	_Atomic uint32_t user_count;
+	/* XRC (xrc.h); NULL otherwise. */
+	struct engine_xrcd *xrcd;
+	struct engine_cq *cq;
+	LIST_ENTRY(engine_srq) next;
+};
+
+struct engine_mw {
+	struct engine_pd *pd;
+	struct mr_slot *slot;
+	uint32_t key; /* the first one */
+};
+
 struct engine_cq {
 	struct engine *engine;
 	pthread_mutex_t lock;
 	struct completion_queue queue;
+	struct queue_memory memory; /* of the queue's entries */
+	const struct queue_allocator *allocator;
+	bool ignores_overrun;
+	vbn_time last_stamp; /* of the youngest entry; under lock */
+	/* Moderation. */
+	uint64_t hold_ns; /* under lock */
+	struct timer hold_timer;
+	_Atomic uint32_t pin_count; /* threads that found it by its timer */
+	struct engine_pd *pd;
 	struct event_queue *channel;
 	struct event_queue *async;
 	void *object;
@@ -119,59 +194,159 @@ struct engine_cq {
 	_Atomic vbn_time idle_since; /* a poll found nothing and yielded then; 0: not idle */
 };
 
+/* Who hears of what happens to a QP: the program, once for each of its handles. */
+struct qp_listener {
+	LIST_ENTRY(qp_listener) next;
+	struct event_queue *async;
+	void *object;
+};
+
+/* One late answer, of a thread that lost its core for a moment, says nothing of the next. */
+#define ANSWER_TRUST 3
+
 struct engine_qp {
 	struct engine *engine;
 	struct engine_pd *pd;
 	pthread_mutex_t lock;
 	struct qp *qp;
+	struct queue_memory memory; /* of *qp */
 	struct qp_slot *slot;
 	struct engine_cq *send_cq, *recv_cq;
-	struct event_queue *async;
-	void *object;
+	struct engine_srq *srq;	    /* NULL: receives are posted to the QP */
+	struct engine_xrcd *xrcd;   /* of an XRC_RECV QP; NULL otherwise */
+	LIST_ENTRY(engine_qp) next; /* of that domain */
+	bool is_ending; /* of an XRC_RECV QP, under its domain's qps_lock: no more handles */
+	struct qp_listener maker;
+	LIST_HEAD(, qp_listener) listeners; /* under lock; not empty, and one unless XRC_RECV */
 	const struct device *device;
+	struct device *device_copy; /* of an XRC_RECV QP */
+	struct stats_qp *stats;	    /* NULL: there was no entry left */
 	bool signals_all;
 
 	/* The connection, from RTR on; under lock. */
 	struct engine_link *link;
 	struct link_route route;
 	struct engine_flow *flow;
+	uint64_t window_seen; /* membership_refresh() */
 
-	struct timer timer;
+	/* UD instead: the handles of what is in the send queue, by its slot (ah.h); under lock. */
+	struct engine_ah **ahs;
+	uint32_t group_count; /* to which it is attached; under the lock of groups */
+
+	struct timer timer, ack_timer;
+	/*
+	 * Under lock. Whether an ACK is held is a guess: that the program answers a message at
+	 * once, because it did so lately. How many times it may fail to until it is trusted no
+	 * more.
+	 */
+	uint32_t answer_trust;
+	bool is_written;      /* in this pass: who looks at its memory sees a message */
+	vbn_time told_at;     /* of a message that it did not answer yet; 0: none */
 	uint64_t flush_count; /* under lock: told in one line at the end */
 };
 
-/* clock.c: nanoseconds of CLOCK_MONOTONIC. */
-vbn_time clock_now(void);
+/* The last message was answered at once, or was not; under the lock. */
+static inline void note_answer(struct engine_qp *qp, bool at_once)
+{
+	if (at_once)
+		qp->answer_trust = ANSWER_TRUST;
+	else if (qp->answer_trust)
+		qp->answer_trust--;
+	qp->told_at = 0;
+}
+
+/* clock.c */
 /* Unpredictable numbers of the system; aborts when there are none. */
 void random_bytes(void *bytes, size_t length);
 uint32_t random_number(void);
 
+/*
+ * srq.c: around the calls of the core that may touch the SRQ of @qp (qp_attach_srq()); nothing
+ * where it has none. The QP's lock is held; no CQ's lock is taken in between, because
+ * who polls returns slots with the CQ's lock held. Leaving raises the limit event if it is due.
+ */
+void srq_leave_locked(struct engine_srq *srq);
+void srq_enter_xrc(struct engine_xrcd *xrcd); /* xrc.c */
+void srq_leave_xrc(struct engine_xrcd *xrcd);
+static inline void srq_enter(const struct engine_qp *qp)
+{
+	if (qp->srq)
+		pthread_mutex_lock(qp->srq->lock);
+	else if (qp->xrcd)
+		srq_enter_xrc(qp->xrcd);
+}
+static inline void srq_leave(const struct engine_qp *qp)
+{
+	if (qp->srq)
+		srq_leave_locked(qp->srq);
+	else if (qp->xrcd)
+		srq_leave_xrc(qp->xrcd);
+}
+/* The limit event, if it is due. The lock is held. */
+void srq_raise_event(struct engine_srq *srq);
+/* To which CQ a completion of @qp goes. */
+struct engine_cq *srq_cq_of(const struct engine_qp *qp, const struct completion *completion);
+/* The completion of an SRQ's receive was polled, or nobody will poll it. */
+void srq_return_slot(const struct completion *completion);
+
+/* cq.c: the entries of @qp, or of receives of @srq, vanish. */
+void cq_purge(struct engine_cq *cq, const struct engine_qp *qp);
+void cq_purge_srq(struct engine_cq *cq, const struct engine_srq *srq);
+
+/* cq.c: appends an entry; stamps it no earlier than those before. The CQ's lock is held. */
+enum cq_push_result cq_push(struct engine_cq *cq, struct cq_entry *entry);
+/* cq.c: raises the events that moderation has held until @now. */
+void cq_serve_held_events(struct engine *engine, vbn_time now);
+
 /* links.c */
-/* The link of a local address, opened and claimed at first use; NULL: the self link. */
-int links_open(struct engine *engine, const struct link_address *local, struct engine_link **link);
-struct engine_flow *links_take_flow(struct engine *engine, const struct link_address *destination,
-				    int64_t bytes_max);
+/*
+ * The link of a local address, opened and claimed at first use; NULL: the self link. What stands
+ * in the way is told for @call.
+ */
+int links_open(struct engine *engine, const struct link_address *local, const char *call,
+	       struct engine_link **link);
+/* The flow by which packets of @link reach QP number @qpn at @destination; NULL: no memory. */
+struct engine_flow *links_take_flow(struct engine *engine, const struct engine_link *link,
+				    const struct link_address *destination, uint32_t qpn);
 void links_return_flow(struct engine *engine, struct engine_flow *flow);
+/* The link that receives on @local, or NULL. Takes no lock. */
+const struct engine_link *links_find(struct engine *engine, const struct link_address *local);
 void links_close_all(struct engine *engine);
 
-/* connect.c: the path of a connection; called with the QP's lock held, before RTR. */
-int connect_path(struct engine_qp *qp, const struct ibv_qp_attr *attr, struct path *path);
-void connect_release(struct engine_qp *qp);
+/* mr.c: outside of locks, waits until nobody uses what the slot describes any more. */
+void wait_until_idle(const struct mr_slot *slot);
 
 /* progress.c */
 struct pass;
+/* Who looks at once at what comes: a poller of a CQ, or a thread that waits for events. */
+struct audience {
+	struct engine_cq *cq;
+	struct event_queue *events;
+	vbn_time now; /* when it looked; 0: not known */
+};
 /*
  * Receives from the links that may have something and runs what is due. @all: look at
  * every link, warm or not. Returns whether anything was found.
  */
-bool progress(struct engine *engine, bool all);
+bool progress(struct engine *engine, bool all, const struct audience *audience);
+/* Acknowledgements that are held leave now: the program is going to wait. */
+void progress_release_acks(struct engine *engine);
+/* The same when the program ends. Waits for no lock. */
+void progress_release_acks_at_exit(struct engine *engine);
 /* After a post: what the self link holds. What is left to do then is told to the helper. */
 void progress_after_send(struct engine *engine);
+/* The helper's part of membership.h. */
+void progress_membership(struct engine *engine);
+/* Takes packets that other members of the host forwarded to us. One thread at a time. */
+uint32_t progress_forwarded(struct engine *engine, struct host *host, struct pass *pass,
+			    uint32_t budget);
 vbn_time progress_next_deadline(struct engine *engine);
 /* Whether pollers read @link themselves: it carried packets a moment ago. */
 bool progress_link_is_warm(const struct engine_link *link, vbn_time now);
 
-/* run.c: everything one QP has to send, complete and tell. Its lock is held. */
+/* run.c: sends the ACK that is owed, if one is: the connection ends. The QP's lock is held. */
+void run_owed_ack(struct engine_qp *qp, struct pass *pass);
+/* Everything one QP has to send, complete and tell. Its lock is held. */
 void run_qp(struct engine_qp *qp, struct pass *pass);
 /*
  * Only what qp_receive() left in the outbox. Its lock is held. True: what

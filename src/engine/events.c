@@ -2,7 +2,9 @@
 #include "engine/events.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -17,7 +19,9 @@ struct event_queue {
 	struct descriptor descriptor;
 	struct event *events; /* a ring that grows: an event is never lost */
 	uint32_t capacity, head, count;
+	uint32_t uncounted; /* of count: the descriptor does not count them (event_queue_leave()) */
 	uint32_t overtaken; /* readers whose event was purged after they had read its count */
+	_Atomic bool is_awaited;
 };
 
 struct event_queue *event_queue_create(void)
@@ -67,21 +71,91 @@ static bool grow(struct event_queue *queue)
 	return true;
 }
 
+/* The lock is held. */
+static bool append(struct event_queue *queue, const struct event *event)
+{
+	if (queue->count == queue->capacity && !grow(queue))
+		return false;
+	queue->events[(queue->head + queue->count++) % queue->capacity] = *event;
+	return true;
+}
+
+/* The lock is held. A program that closed the descriptor has no use for the count. */
+static void add_count(struct event_queue *queue, uint64_t count)
+{
+	if (descriptor_is_ours(&queue->descriptor)) {
+		ssize_t written = write(queue->descriptor.fd, &count, sizeof(count));
+
+		(void)written;
+	}
+}
+
+/* The lock is held. */
+static void take_first(struct event_queue *queue, struct event *event,
+		       void (*taken)(const struct event *event))
+{
+	*event = queue->events[queue->head];
+	queue->head = (queue->head + 1) % queue->capacity;
+	queue->count--;
+	if (taken)
+		taken(event);
+}
+
 void event_queue_push(struct event_queue *queue, const struct event *event)
 {
-	uint64_t one = 1;
+	pthread_mutex_lock(&queue->lock);
+	if (append(queue, event))
+		add_count(queue, 1);
+	pthread_mutex_unlock(&queue->lock);
+}
+
+void event_queue_leave(struct event_queue *queue, const struct event *event)
+{
+	pthread_mutex_lock(&queue->lock);
+	if (append(queue, event))
+		queue->uncounted++;
+	pthread_mutex_unlock(&queue->lock);
+}
+
+bool event_queue_take_left(struct event_queue *queue, struct event *event,
+			   void (*taken)(const struct event *event))
+{
+	bool has_event;
 
 	pthread_mutex_lock(&queue->lock);
-	if (queue->count < queue->capacity || grow(queue)) {
-		queue->events[(queue->head + queue->count++) % queue->capacity] = *event;
-		/* A program that closed the descriptor has no use for the count. */
-		if (descriptor_is_ours(&queue->descriptor)) {
-			ssize_t written = write(queue->descriptor.fd, &one, sizeof(one));
-
-			(void)written;
-		}
+	has_event = queue->uncounted != 0;
+	if (has_event) {
+		take_first(queue, event, taken);
+		if (queue->uncounted > 1)
+			add_count(queue, queue->uncounted - 1);
+		queue->uncounted = 0;
 	}
 	pthread_mutex_unlock(&queue->lock);
+	return has_event;
+}
+
+bool event_queue_would_wait(struct event_queue *queue)
+{
+	bool is_empty;
+	int flags;
+
+	pthread_mutex_lock(&queue->lock);
+	is_empty = queue->count == 0;
+	pthread_mutex_unlock(&queue->lock);
+	if (!is_empty)
+		return false;
+	flags = fcntl(queue->descriptor.fd, F_GETFL);
+	return flags >= 0 && !(flags & O_NONBLOCK);
+}
+
+void event_queue_set_awaited(struct event_queue *queue, bool is_awaited)
+{
+	atomic_store_explicit(&queue->is_awaited, is_awaited, memory_order_relaxed);
+}
+
+bool event_queue_is_awaited(const struct event_queue *queue)
+{
+	return atomic_load_explicit(&queue->is_awaited, memory_order_relaxed);
 }
 
 int event_queue_pop(struct event_queue *queue, struct event *event,
@@ -109,13 +183,8 @@ int event_queue_pop(struct event_queue *queue, struct event *event,
 		has_event = queue->count != 0 && !queue->overtaken;
 		if (queue->overtaken)
 			queue->overtaken--;
-		if (has_event) {
-			*event = queue->events[queue->head];
-			queue->head = (queue->head + 1) % queue->capacity;
-			queue->count--;
-			if (taken)
-				taken(event);
-		}
+		if (has_event)
+			take_first(queue, event, taken);
 		pthread_mutex_unlock(&queue->lock);
 		if (has_event)
 			return 0;
@@ -150,9 +219,12 @@ uint32_t event_queue_purge(struct event_queue *queue, const void *object)
 	purged = queue->count - kept;
 	queue->count = kept;
 	/* A count that is not there any more was read by somebody who is on the way here. */
-	for (uint32_t i = 0; i < purged; i++)
-		if (!take_count(queue))
+	for (uint32_t i = 0; i < purged; i++) {
+		if (queue->uncounted)
+			queue->uncounted--;
+		else if (!take_count(queue))
 			queue->overtaken++;
+	}
 	pthread_mutex_unlock(&queue->lock);
 	return purged;
 }

@@ -8,6 +8,7 @@
 #ifndef VBN_ENGINE_EVENTS_H
 #define VBN_ENGINE_EVENTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -27,6 +28,25 @@ int event_queue_descriptor(const struct event_queue *queue);
 
 /* Any thread, under any lock but the queue's own (a leaf). Never blocks. */
 void event_queue_push(struct event_queue *queue, const struct event *event);
+/*
+ * The same for the thread that waits for the queue, by this thread itself: the descriptor
+ * does not count the event, and event_queue_take_left() must follow soon.
+ */
+void event_queue_leave(struct event_queue *queue, const struct event *event);
+/*
+ * The oldest event, if one was left uncounted; further ones that were are counted now.
+ * @taken as below.
+ */
+bool event_queue_take_left(struct event_queue *queue, struct event *event,
+			   void (*taken)(const struct event *event));
+/* Whether event_queue_pop() would find nothing and wait. */
+bool event_queue_would_wait(struct event_queue *queue);
+/*
+ * Whether the program's last look at the queue was a wait in event_queue_pop(), rather than
+ * in its own poll or epoll set. Any thread.
+ */
+void event_queue_set_awaited(struct event_queue *queue, bool is_awaited);
+bool event_queue_is_awaited(const struct event_queue *queue);
 /*
  * The oldest event. Waits as the descriptor's O_NONBLOCK says; -1 with errno
  * (EAGAIN, EINTR, EBADF) otherwise 0.

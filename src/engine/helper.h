@@ -12,17 +12,11 @@
  * poll it arms the links, looks once more, and sleeps on their descriptors. A
  * lease is short at first, so that a target that stops calling verbs is served soon; it
  * doubles, up to a bound, while polls keep coming. Arming a channel ends it
- * at once: the program is about to sleep.
+ * at once: the program is about to sleep. And while a thread of the program is inside
+ * such a call, for as long as that lasts, the helper steps aside.
  *
- * A lost wake-up would be a hang. The sleeper stores until when it sleeps, then
- * looks for links and deadlines again; whoever adds a link or sets a deadline stores
- * it, then looks until when the helper sleeps. All of it sequentially consistent, or under
- * one lock: one of the two sees the other. A lease needs no wake-up for deadlines: the
- * poller serves them, and it ends soon.
- *
- * The wake-up is a descriptor in a program that is not ours. When the program closed it
- * or put something else in its place nothing is written there, and the helper makes a
- * new one when it wakes, after a second at the latest.
+ * While a thread of the program blocks on a channel that one does the work (deputy.h), and
+ * the helper stands back.
  */
 #ifndef VBN_ENGINE_HELPER_H
 #define VBN_ENGINE_HELPER_H
@@ -32,9 +26,10 @@
 #include <stdbool.h>
 
 #include "base/time.h"
-#include "link/descriptor.h"
+#include "engine/sleeper.h"
 
 struct engine;
+struct deputy;
 
 enum helper_state { HELPER_ABSENT, HELPER_RUNNING, HELPER_REFUSED };
 
@@ -43,11 +38,13 @@ struct helper {
 	pthread_mutex_t start_lock;
 	_Atomic int state; /* enum helper_state */
 	_Atomic bool must_stop;
-	pthread_mutex_t wake_lock;     /* of wake; a leaf */
-	struct descriptor wake;	       /* an eventfd */
-	_Atomic vbn_time sleeps_until; /* 0: awake, or in a lease */
-	_Atomic bool is_leased;	       /* asleep with the links disarmed */
-	uint64_t lease_ns;	       /* the helper's own */
+	struct sleeper sleeper;
+
+	pthread_mutex_t deputy_lock;   /* of changing deputy; a leaf */
+	struct deputy *_Atomic deputy; /* NULL: none */
+	struct sleeper deputy_sleeper; /* whoever is the deputy */
+	_Atomic vbn_time naps_until;   /* 0: does not stand back */
+	_Atomic uint64_t deputy_count; /* that ever were */
 };
 
 void helper_init(struct helper *helper);
@@ -57,7 +54,9 @@ void helper_init(struct helper *helper);
  */
 void helper_start(struct engine *engine);
 void helper_stop(struct engine *engine);
-/* @deadline was set, or 0: there is a new link. Wakes the helper if it would oversleep that. */
+/* In the child of a fork. */
+void helper_close_inherited(struct helper *helper);
+/* @deadline was set, or 0: there is a new link. Wakes whoever would oversleep that. */
 void helper_notice(struct engine *engine, vbn_time deadline);
 /* The program is about to sleep or compute: the lease ends now. */
 void helper_take_over(struct engine *engine);

@@ -24,27 +24,28 @@ static const char *address_text(const struct link_address *address, char *text)
 	return text;
 }
 
-static void explain_holder(const struct link_address *address)
+static void explain_holder(const struct link_address *address, const char *call)
 {
-	struct address_holder holder;
+	struct host_holder holder;
 	char text[INET6_ADDRSTRLEN];
 
 	address_text(address, text);
-	if (!address_claim_holder(address, &holder) || holder.pid == getpid()) {
-		explain_call(0, "ibv_modify_qp",
+	if (!address_holders(address, &holder, 1) || holder.pid == getpid()) {
+		explain_call(0, call,
 			     "UDP port 4791 of %s is in use by another program; use another "
 			     "address: verbena run --address",
 			     text);
 		return;
 	}
-	explain_call(0, "ibv_modify_qp",
-		     "%s is held by process %d (%s) of user %u, and one process can hold an "
-		     "address; use another one: verbena run --address",
+	explain_call(0, call,
+		     "%s is held by process %d (%s) of user %u; an address is shared by processes "
+		     "of one user only, and by none with VERBENA_SHARE=0; use another one: "
+		     "verbena run --address",
 		     text, (int)holder.pid, holder.command[0] ? holder.command : "unknown",
 		     (unsigned int)holder.uid);
 }
 
-static int open_capture(struct engine *engine)
+static int open_capture(struct engine *engine, const char *call)
 {
 	const char *why;
 	int error;
@@ -53,16 +54,19 @@ static int open_capture(struct engine *engine)
 		return 0;
 	error = capture_file_open(engine->settings.capture_file, &engine->capture, &why);
 	if (error)
-		explain_call(error, "ibv_modify_qp", "the capture file %s cannot be written: %s",
+		explain_call(error, call, "the capture file %s cannot be written: %s",
 			     engine->settings.capture_file, why);
+	else if (strcmp(capture_file_name(engine->capture), engine->settings.capture_file) != 0)
+		explain_note(LOG_ERROR, "the capture goes to %s, for another process writes %s",
+			     capture_file_name(engine->capture), engine->settings.capture_file);
 	return error;
 }
 
 /* Puts the wished-for links around @link; on failure @link is closed. */
-static int wrap(struct engine *engine, struct link **link)
+static int wrap(struct engine *engine, const char *call, struct link **link)
 {
 	struct link *inner = *link;
-	int error = open_capture(engine);
+	int error = open_capture(engine, call);
 
 	if (!error && engine->capture)
 		error = link_capture_open(inner, engine->capture, link);
@@ -75,29 +79,45 @@ static int wrap(struct engine *engine, struct link **link)
 	return error;
 }
 
-static int open_udp(struct engine *engine, struct engine_link *entry)
+/* As a member of the host, or alone. A group is nobody's. */
+static int take_address(struct engine *engine, struct engine_link *entry,
+			struct descriptor *receiver, const char **why)
+{
+	struct host *host = membership_host(engine);
+
+	return host ? host_open_address(host, &entry->local, receiver, why)
+		    : address_claim_take(&entry->local, &entry->claim);
+}
+
+static int open_udp(struct engine *engine, const char *call, struct engine_link *entry)
 {
 	struct link_udp_options options = {
 		.receive_buffer_bytes = engine->settings.receive_buffer_bytes,
+		.gso = engine->settings.gso,
 	};
-	int error = address_claim_take(&entry->local, &entry->claim);
+	const char *why = NULL;
+	int error = link_address_is_multicast(&entry->local)
+			    ? 0
+			    : take_address(engine, entry, &options.receiver, &why);
 
 	if (!error)
 		error = link_udp_open(&entry->local, &options, &entry->link);
 	if (!error)
-		error = wrap(engine, &entry->link);
+		error = wrap(engine, call, &entry->link);
 	if (error == -EADDRINUSE)
-		explain_holder(&entry->local);
+		explain_holder(&entry->local, call);
+	else if (error && why)
+		explain_call(0, call, "%s", why);
 	if (error)
 		descriptor_close(&entry->claim);
 	return error;
 }
 
-static int open_self(struct engine *engine, struct engine_link *entry)
+static int open_self(struct engine *engine, const char *call, struct engine_link *entry)
 {
 	int error = link_self_open(&entry->link);
 
-	return error ? error : wrap(engine, &entry->link);
+	return error ? error : wrap(engine, call, &entry->link);
 }
 
 static struct engine_link *find(struct engine *engine, const struct link_address *local)
@@ -114,8 +134,14 @@ static struct engine_link *find(struct engine *engine, const struct link_address
 	return NULL;
 }
 
+const struct engine_link *links_find(struct engine *engine, const struct link_address *local)
+{
+	return find(engine, local);
+}
+
 /* Under links_lock. The entry is published when it is whole. */
-static int add(struct engine *engine, const struct link_address *local, struct engine_link **link)
+static int add(struct engine *engine, const struct link_address *local, const char *call,
+	       struct engine_link **link)
 {
 	uint32_t count = atomic_load(&engine->link_count);
 	struct engine_link *entry = &engine->links[count];
@@ -127,11 +153,13 @@ static int add(struct engine *engine, const struct link_address *local, struct e
 	entry->claim.fd = -1;
 	if (local)
 		entry->local = *local;
-	error = local ? open_udp(engine, entry) : open_self(engine, entry);
+	error = local ? open_udp(engine, call, entry) : open_self(engine, call, entry);
 	if (error)
 		return error;
 	pthread_mutex_init(&entry->receive_lock, NULL);
 	entry->inbound.bytes_max = entry->link->properties.flow_bytes_max;
+	if (local && membership_host(engine) && !link_address_is_multicast(local))
+		entry->inbound.bytes_max = host_own_window(membership_host(engine), local);
 	if (!local)
 		engine->self_link = entry;
 	atomic_store(&engine->link_count, count + 1);
@@ -141,51 +169,91 @@ static int add(struct engine *engine, const struct link_address *local, struct e
 	return 0;
 }
 
-int links_open(struct engine *engine, const struct link_address *local, struct engine_link **link)
+int links_open(struct engine *engine, const struct link_address *local, const char *call,
+	       struct engine_link **link)
 {
 	int error = 0;
 
 	pthread_mutex_lock(&engine->links_lock);
 	*link = find(engine, local);
 	if (!*link)
-		error = add(engine, local, link);
+		error = add(engine, local, call, link);
 	pthread_mutex_unlock(&engine->links_lock);
 	return error;
 }
 
-struct engine_flow *links_take_flow(struct engine *engine, const struct link_address *destination,
-				    int64_t bytes_max)
+static struct engine_flow *find_flow(struct engine *engine, const struct link_address *destination,
+				     const struct host_peer *peer, int64_t bytes_max)
 {
 	struct engine_flow *flow;
 
-	pthread_mutex_lock(&engine->links_lock);
 	LIST_FOREACH(flow, &engine->flows, next)
-	if (link_address_is_equal(&flow->destination, destination) &&
-	    flow->flow.bytes_max == bytes_max)
-		break;
+	if (flow->peer == peer && link_address_is_equal(&flow->destination, destination) &&
+	    (peer || flow->flow.bytes_max == bytes_max))
+		return flow;
+	return NULL;
+}
+
+static struct engine_flow *add_flow(struct engine *engine, const struct link_address *destination,
+				    struct host_peer *peer, uint32_t slot, int64_t bytes_max)
+{
+	struct engine_flow *flow = calloc(1, sizeof(*flow));
+
+	if (!flow)
+		return NULL;
+	flow->destination = *destination;
+	flow->peer = peer;
+	flow->slot = slot;
+	flow->flow.bytes_max = bytes_max;
+	pthread_mutex_init(&flow->pace_lock, NULL);
+	if (engine->settings.has_pace && !peer)
+		flow_pace_set_rate(&flow->flow, engine->settings.pace);
+	if (peer)
+		membership_attach(engine, flow);
+	LIST_INSERT_HEAD(&engine->flows, flow, next);
+	return flow;
+}
+
+struct engine_flow *links_take_flow(struct engine *engine, const struct engine_link *link,
+				    const struct link_address *destination, uint32_t qpn)
+{
+	struct host *host = membership_host(engine);
+	int64_t bytes_max = link->link->properties.flow_bytes_max;
+	struct host_peer *peer = NULL;
+	struct engine_flow *flow;
+
+	pthread_mutex_lock(&engine->flows_lock);
+	if (host && link != engine->self_link)
+		peer = host_attach(host, destination, qpn);
+	flow = find_flow(engine, destination, peer, bytes_max);
+	/* A flow is attached once, however many QPs use it. */
+	if (flow && peer)
+		host_detach(host, peer);
 	if (!flow) {
-		flow = calloc(1, sizeof(*flow));
-		if (flow) {
-			flow->destination = *destination;
-			flow->flow.bytes_max = bytes_max;
-			LIST_INSERT_HEAD(&engine->flows, flow, next);
-		}
+		flow = add_flow(engine, destination, peer, host_slot_of_qpn(qpn), bytes_max);
+		if (!flow && peer)
+			host_detach(host, peer);
 	}
 	if (flow)
 		flow->user_count++;
-	pthread_mutex_unlock(&engine->links_lock);
+	pthread_mutex_unlock(&engine->flows_lock);
 	return flow;
 }
 
 void links_return_flow(struct engine *engine, struct engine_flow *flow)
 {
-	pthread_mutex_lock(&engine->links_lock);
+	pthread_mutex_lock(&engine->flows_lock);
 	VBN_ASSERT(flow->user_count > 0);
 	if (--flow->user_count == 0) {
 		LIST_REMOVE(flow, next);
+		if (flow->peer) {
+			membership_detach(engine, flow);
+			host_detach(membership_host(engine), flow->peer);
+		}
+		pthread_mutex_destroy(&flow->pace_lock);
 		free(flow);
 	}
-	pthread_mutex_unlock(&engine->links_lock);
+	pthread_mutex_unlock(&engine->flows_lock);
 }
 
 void links_close_all(struct engine *engine)

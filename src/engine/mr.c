@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory regions: what registration checks, and keys. Nothing is pinned; memory that
- * goes away under a region is met by the copy primitive.
+ * goes away under a region is met by the copy primitive. So every region is on demand, as far
+ * as programs can tell; IBV_ACCESS_ON_DEMAND only leaves out the look at what is mapped.
  */
 #include <errno.h>
 #include <sched.h>
@@ -15,7 +16,8 @@
 
 #define ACCESS_KNOWN \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
-	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB)
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB | \
+	 IBV_ACCESS_ON_DEMAND)
 #define ACCESS_WRITES (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)
 
 static int check_access(uint32_t access)
@@ -32,13 +34,23 @@ static int check_access(uint32_t access)
 	return 0;
 }
 
+static bool is_whole_address_space(const void *address, uint64_t length, uint64_t iova,
+				   uint32_t access)
+{
+	return (access & IBV_ACCESS_ON_DEMAND) && !address && !iova && length == UINT64_MAX;
+}
+
 static int check_range(const void *address, uint64_t length, uint64_t iova, uint32_t access)
 {
 	uint64_t start = (uint64_t)(uintptr_t)address;
 
+	if (is_whole_address_space(address, length, iova, access))
+		return 0;
 	if (length > DEVICE_MAX_MR_BYTES || start + length < start || iova + length < iova)
 		return explain_call(-EINVAL, "ibv_reg_mr",
 				    "address and length pass the end of the address space");
+	if (access & IBV_ACCESS_ON_DEMAND)
+		return 0;
 	if (!fault_guard_is_mapped(address, length, (access & ACCESS_WRITES) != 0))
 		return explain_call(-EFAULT, "ibv_reg_mr",
 				    "the range %p to %p is not mapped%s; register memory that is "
@@ -49,6 +61,12 @@ static int check_range(const void *address, uint64_t length, uint64_t iova, uint
 					    ? ", or register read-only memory without write access"
 					    : "");
 	return 0;
+}
+
+/* Regions that a NIC would not pin count nothing. */
+static uint64_t pinned_bytes(const struct mr *mr)
+{
+	return mr->kind == MR_MEMORY && !(mr->access & IBV_ACCESS_ON_DEMAND) ? mr->length : 0;
 }
 
 /* As a NIC that pins would: the process may not register more than it may lock. */
@@ -79,57 +97,67 @@ static struct mr_slot *publish(struct engine *engine, const struct mr *mr, uint3
 	return slot;
 }
 
-/* Outside of locks: waits for accesses under way, which are copies of bounded length. */
-static void quiesce(struct mr_slot *slot)
+/* Accesses are copies of bounded length. */
+void wait_until_idle(const struct mr_slot *slot)
 {
-	pin_slot_retire(&slot->pin);
 	while (!pin_slot_is_idle(&slot->pin))
 		sched_yield();
 }
 
-static void withdraw(struct engine *engine, struct mr_slot *slot)
+static int has_windows(const struct engine_mr *mr, const char *call)
 {
-	quiesce(slot);
-	pthread_mutex_lock(&engine->keys_lock);
-	pin_table_release(&engine->memory.keys, &slot->pin);
-	pthread_mutex_unlock(&engine->keys_lock);
+	uint32_t count = atomic_load(&mr->slot->window_count);
+
+	if (!count)
+		return 0;
+	return explain_call(-EBUSY, call,
+			    "%u memory windows are bound to the region; invalidate or deallocate "
+			    "them first",
+			    count);
 }
 
-int engine_mr_create(struct engine_pd *pd, void *address, uint64_t length, uint64_t iova,
-		     uint32_t access, struct engine_mr **mr)
+/* Outside of locks. On error the region is as it was: a bind was quicker. */
+static int quiesce(struct engine_mr *mr, const char *call)
 {
-	struct engine *engine = pd->engine;
-	struct engine_mr *created;
-	struct mr region = {
-		.iova = iova,
-		.length = length,
-		.address = address,
-		.pd = pd->number,
-		.access = access,
-	};
-	int error;
+	int error = has_windows(mr, call);
 
-	if (engine_is_inherited(engine))
-		return -EIO;
-	error = check_access(access);
-	if (!error)
-		error = check_range(address, length, iova, access);
 	if (error)
 		return error;
-	created = calloc(1, sizeof(*created));
+	pin_slot_retire(&mr->slot->pin);
+	wait_until_idle(mr->slot);
+	error = has_windows(mr, call);
+	if (error)
+		pin_slot_publish(&mr->slot->pin, mr->key);
+	return error;
+}
+
+/* Under keys_lock. */
+static int add_region(struct engine *engine, const struct mr *region, struct engine_mr *mr)
+{
+	int error = check_memlock(engine, pinned_bytes(region), 0);
+
+	if (error)
+		return error;
+	if (engine->mr_count < DEVICE_MAX_MR)
+		mr->slot = publish(engine, region, &mr->key);
+	if (!mr->slot)
+		return explain_call(-ENOMEM, "ibv_reg_mr", "the device has only %d memory regions",
+				    DEVICE_MAX_MR);
+	engine->mr_count++;
+	engine->registered_bytes += pinned_bytes(region);
+	return 0;
+}
+
+static int create(struct engine_pd *pd, const struct mr *region, struct engine_mr **mr)
+{
+	struct engine *engine = pd->engine;
+	struct engine_mr *created = calloc(1, sizeof(*created));
+	int error;
+
 	if (!created)
 		return -ENOMEM;
 	pthread_mutex_lock(&engine->keys_lock);
-	error = check_memlock(engine, length, 0);
-	if (!error) {
-		created->slot = publish(engine, &region, &created->key);
-		if (created->slot)
-			engine->registered_bytes += length;
-		else
-			error = explain_call(-ENOMEM, "ibv_reg_mr",
-					     "the device has only %d memory regions",
-					     DEVICE_MAX_MR);
-	}
+	error = add_region(engine, region, created);
 	pthread_mutex_unlock(&engine->keys_lock);
 	if (error) {
 		free(created);
@@ -139,6 +167,53 @@ int engine_mr_create(struct engine_pd *pd, void *address, uint64_t length, uint6
 	atomic_fetch_add(&pd->user_count, 1);
 	*mr = created;
 	return 0;
+}
+
+bool engine_mr_find(const struct engine_pd *pd, uint32_t key, uint64_t *length)
+{
+	struct pin_slot *pin = pin_table_pin(&pd->engine->memory.keys, key);
+	const struct mr *region;
+	bool is_found;
+
+	if (!pin)
+		return false;
+	region = &((const struct mr_slot *)pin)->mr;
+	is_found = region->pd == pd->number && region->kind == MR_MEMORY;
+	*length = region->length;
+	pin_slot_unpin(pin);
+	return is_found;
+}
+
+int engine_mr_create(struct engine_pd *pd, void *address, uint64_t length, uint64_t iova,
+		     uint32_t access, struct engine_mr **mr)
+{
+	const struct mr region = {
+		.iova = iova,
+		.length = length,
+		.address = address,
+		.pd = pd->number,
+		.access = access,
+	};
+	int error;
+
+	if (engine_is_inherited(pd->engine))
+		return -EIO;
+	error = check_access(access);
+	if (!error)
+		error = check_range(address, length, iova, access);
+	return error ? error : create(pd, &region, mr);
+}
+
+int engine_mr_create_null(struct engine_pd *pd, struct engine_mr **mr)
+{
+	const struct mr region = {
+		.length = UINT64_MAX,
+		.pd = pd->number,
+		.access = IBV_ACCESS_LOCAL_WRITE,
+		.kind = MR_NULL,
+	};
+
+	return engine_is_inherited(pd->engine) ? -EIO : create(pd, &region, mr);
 }
 
 uint32_t engine_mr_key(const struct engine_mr *mr)
@@ -160,6 +235,31 @@ static void apply_change(struct mr *region, int flags, const struct engine_pd *p
 		region->access = access;
 }
 
+/* Counts @more bytes instead of @less, if strict memlock allows it. */
+static int change_pinned(struct engine *engine, uint64_t more, uint64_t less)
+{
+	int error;
+
+	pthread_mutex_lock(&engine->keys_lock);
+	error = check_memlock(engine, more, less);
+	if (!error)
+		engine->registered_bytes += more - less;
+	pthread_mutex_unlock(&engine->keys_lock);
+	return error;
+}
+
+static int check_change(const struct mr *region)
+{
+	int error;
+
+	if (region->kind != MR_MEMORY)
+		return explain_call(-EINVAL, "ibv_rereg_mr", "a null region cannot be changed");
+	error = check_access(region->access);
+	if (error)
+		return error;
+	return check_range(region->address, region->length, region->iova, region->access);
+}
+
 int engine_mr_change(struct engine_mr *mr, int flags, struct engine_pd *pd, void *address,
 		     uint64_t length, uint64_t iova, uint32_t access)
 {
@@ -170,19 +270,17 @@ int engine_mr_change(struct engine_mr *mr, int flags, struct engine_pd *pd, void
 	if (engine_is_inherited(engine))
 		return -EIO;
 	apply_change(&region, flags, pd, address, length, iova, access);
-	error = check_access(region.access);
-	if (!error)
-		error = check_range(region.address, region.length, region.iova, region.access);
+	error = check_change(&region);
 	if (error)
 		return error;
-	pthread_mutex_lock(&engine->keys_lock);
-	error = check_memlock(engine, region.length, mr->slot->mr.length);
-	if (!error)
-		engine->registered_bytes += region.length - mr->slot->mr.length;
-	pthread_mutex_unlock(&engine->keys_lock);
+	error = change_pinned(engine, pinned_bytes(&region), pinned_bytes(&mr->slot->mr));
 	if (error)
 		return error;
-	quiesce(mr->slot);
+	error = quiesce(mr, "ibv_rereg_mr");
+	if (error) {
+		change_pinned(engine, 0, pinned_bytes(&region) - pinned_bytes(&mr->slot->mr));
+		return error;
+	}
 	mr->slot->mr = region;
 	pin_slot_publish(&mr->slot->pin, mr->key);
 	if (flags & IBV_REREG_MR_CHANGE_PD) {
@@ -198,11 +296,14 @@ int engine_mr_destroy(struct engine_mr *mr)
 	struct engine *engine = mr->pd->engine;
 
 	if (!engine_is_inherited(engine)) {
-		uint64_t length = mr->slot->mr.length;
+		int error = quiesce(mr, "ibv_dereg_mr");
 
-		withdraw(engine, mr->slot);
+		if (error)
+			return error;
 		pthread_mutex_lock(&engine->keys_lock);
-		engine->registered_bytes -= length;
+		engine->registered_bytes -= pinned_bytes(&mr->slot->mr);
+		engine->mr_count--;
+		pin_table_release(&engine->memory.keys, &mr->slot->pin);
 		pthread_mutex_unlock(&engine->keys_lock);
 		atomic_fetch_sub(&mr->pd->user_count, 1);
 	}

@@ -7,20 +7,24 @@
 #include "base/assert.h"
 #include "engine/fault_guard.h"
 
-static pthread_mutex_t spare_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct pass *spare;
+/* More threads than that at work at once, and some passes are given back to the system. */
+#define SPARES 16
+
+/*
+ * A slot is emptied and filled by one exchange: no lock between a poller and the helper. The
+ * first is tried by all, so that what one thread did in a pass is seen by the next to begin one.
+ */
+static struct pass *_Atomic spares[SPARES];
 
 static struct pass *take_spare(void)
 {
 	struct pass *pass;
 
-	pthread_mutex_lock(&spare_lock);
-	pass = spare;
-	if (pass)
-		spare = pass->next;
-	pthread_mutex_unlock(&spare_lock);
-	if (pass)
-		return pass;
+	for (int i = 0; i < SPARES; i++) {
+		pass = atomic_exchange_explicit(&spares[i], NULL, memory_order_acq_rel);
+		if (pass)
+			return pass;
+	}
 	pass = aligned_alloc(64, (sizeof(*pass) + 63) & ~(size_t)63);
 	VBN_ASSERT(pass);
 	return pass;
@@ -28,16 +32,26 @@ static struct pass *take_spare(void)
 
 struct pass *pass_begin(struct engine *engine)
 {
+	return pass_begin_at(engine, clock_now());
+}
+
+struct pass *pass_begin_at(struct engine *engine, vbn_time now)
+{
 	struct pass *pass = take_spare();
 
 	pass->touched_count = 0;
+	pass->audience = (struct audience){0};
+	pass->has_told = false;
+	pass->has_unreliable = false;
+	pass->target = (struct target){0};
 	pass->batch.message_count = pass->batch.bytes_used = 0;
 	outbox_clear(&pass->outbox);
 	pass->core = (struct core){
-		.now = clock_now(),
+		.now = now,
 		.memory = &engine->memory,
 		.copier = fault_guard_copier(),
 		.holds = &engine->holds,
+		.paces_datagrams = true,
 	};
 	return pass;
 }
@@ -45,14 +59,8 @@ struct pass *pass_begin(struct engine *engine)
 void pass_end(struct pass *pass)
 {
 	VBN_ASSERT(pass->touched_count == 0);
-	pthread_mutex_lock(&spare_lock);
-	pass->next = spare;
-	spare = pass;
-	pthread_mutex_unlock(&spare_lock);
-}
-
-void pass_after_fork(void)
-{
-	pthread_mutex_init(&spare_lock, NULL);
-	spare = NULL;
+	/* The newcomer is warm in the cache; whoever lies there moves on. */
+	for (int i = 0; pass && i < SPARES; i++)
+		pass = atomic_exchange_explicit(&spares[i], pass, memory_order_acq_rel);
+	free(pass);
 }

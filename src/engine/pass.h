@@ -8,16 +8,20 @@
 #ifndef VBN_ENGINE_PASS_H
 #define VBN_ENGINE_PASS_H
 
+#include "engine/ah.h"
 #include "engine/engine_state.h"
 #include "transport/outbox.h"
 
 #define PASS_TOUCHED_MAX 64
 
 struct pass {
-	struct pass *next;
 	struct core core;
+	struct audience audience;
+	bool has_told;	     /* the audience has something to take */
+	bool has_unreliable; /* a packet came that nobody acknowledges */
 	struct outbox outbox;
 	struct send_batch batch;
+	struct target target; /* where the batch goes, as long as it is not empty */
 	/* QPs that took packets in and have not run since; pinned. */
 	struct engine_qp *touched[PASS_TOUCHED_MAX];
 	uint32_t touched_count;
@@ -25,8 +29,8 @@ struct pass {
 
 /* Never NULL: without memory there is no way on. Asks for the time and the copier. */
 struct pass *pass_begin(struct engine *engine);
+/* The same for a caller that has just asked for the time. */
+struct pass *pass_begin_at(struct engine *engine, vbn_time now);
 void pass_end(struct pass *pass);
-/* In the child of a fork: the list may have been in the middle of a change. */
-void pass_after_fork(void);
 
 #endif

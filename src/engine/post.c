@@ -2,10 +2,12 @@
 /*
  * Posting. A list is taken in under one hold of the lock, then the QP runs at once, so
  * that the packets leave from the poster's thread; what they bring about inside the
- * process is served after the lock is let go.
+ * process is served after the lock is let go. An acknowledgement that was held for the
+ * program's answer leaves with it, in the same batch.
  */
 #include <errno.h>
 
+#include "engine/ah.h"
 #include "engine/explain.h"
 #include "engine/names.h"
 #include "engine/pass.h"
@@ -27,18 +29,38 @@ struct post_result {
 	struct ibv_send_wr *bad; /* that one */
 };
 
-/* The QP's lock is held. */
-static struct post_result post_sends(struct engine_qp *qp, struct ibv_send_wr *list,
-				     const struct pass *pass)
+enum post_form { POST_LIST, POST_ALL_OR_NOTHING, POST_BIND_TYPE_1 };
+
+static int post_one(struct engine_qp *qp, const struct ibv_send_wr *wr, enum post_form form,
+		    const struct pass *pass)
 {
 	struct complaint complaint = {0};
+	int error = qp->ahs ? ah_check(qp, wr) : 0;
+
+	if (error)
+		return error;
+	if (form == POST_BIND_TYPE_1)
+		error = qp_post_bind_type_1(qp->qp, wr, &complaint);
+	else
+		error = qp_post_send(qp->qp, wr, pass->core.copier, &complaint);
+	if (error)
+		return explain_post(qp, form == POST_BIND_TYPE_1 ? "ibv_bind_mw" : "ibv_post_send",
+				    error, &complaint);
+	if (qp->ahs)
+		ah_hold(qp, wr);
+	return 0;
+}
+
+/* The QP's lock is held. */
+static struct post_result post_sends(struct engine_qp *qp, struct ibv_send_wr *list,
+				     enum post_form form, const struct pass *pass)
+{
 	struct post_result result = {0};
 
 	for (; list; list = list->next) {
-		result.error = qp_post_send(qp->qp, list, pass->core.copier, &complaint);
+		result.error = post_one(qp, list, form, pass);
 		if (result.error) {
 			result.bad = list;
-			explain_post(qp, "ibv_post_send", result.error, &complaint);
 			break;
 		}
 		result.posted++;
@@ -46,22 +68,27 @@ static struct post_result post_sends(struct engine_qp *qp, struct ibv_send_wr *l
 	return result;
 }
 
-static struct post_result take_in(struct engine_qp *qp, struct ibv_send_wr *list, bool is_atomic)
+static struct post_result take_in(struct engine_qp *qp, struct ibv_send_wr *list,
+				  enum post_form form)
 {
 	struct engine *engine = qp->engine;
 	struct pass *pass = pass_begin(engine);
 	struct post_result result;
 
+	atomic_fetch_add_explicit(&engine->caller_count, 1, memory_order_relaxed);
 	pthread_mutex_lock(&qp->lock);
-	result = post_sends(qp, list, pass);
-	if (result.error && is_atomic)
+	if (qp->told_at)
+		note_answer(qp, pass->core.now < qp->told_at + ACK_HOLD_NS);
+	result = post_sends(qp, list, form, pass);
+	if (result.error && form == POST_ALL_OR_NOTHING)
 		qp_unpost_sends(qp->qp, result.posted);
-	if (qp->link || qp->qp->state == IBV_QPS_ERR)
+	if (qp->link || qp->ahs || qp->qp->state == IBV_QPS_ERR)
 		run_qp(qp, pass);
 	pthread_mutex_unlock(&qp->lock);
 	atomic_store_explicit(&engine->last_poll, pass->core.now, memory_order_relaxed);
 	pass_end(pass);
 	progress_after_send(engine);
+	atomic_fetch_sub_explicit(&engine->caller_count, 1, memory_order_relaxed);
 	return result;
 }
 
@@ -73,7 +100,7 @@ int engine_post_send(struct engine_qp *qp, struct ibv_send_wr *list, struct ibv_
 		*bad = list;
 		return EIO;
 	}
-	result = take_in(qp, list, false);
+	result = take_in(qp, list, POST_LIST);
 	if (result.error)
 		*bad = result.bad;
 	return result.error;
@@ -83,7 +110,41 @@ int engine_post_send_all(struct engine_qp *qp, struct ibv_send_wr *list)
 {
 	if (engine_is_inherited(qp->engine))
 		return EIO;
-	return take_in(qp, list, true).error;
+	return take_in(qp, list, POST_ALL_OR_NOTHING).error;
+}
+
+int engine_post_bind_type_1(struct engine_qp *qp, const struct engine_mw *mw,
+			    struct ibv_send_wr *wr)
+{
+	if (engine_is_inherited(qp->engine))
+		return EIO;
+	if (qp->pd->number != mw->pd->number)
+		return explain_call(EPERM, "ibv_bind_mw",
+				    "the window and QP 0x%06x belong to different PDs",
+				    qp->qp->number);
+	return take_in(qp, wr, POST_BIND_TYPE_1).error;
+}
+
+/* Where the receives of a QP without a queue of its own are posted; NULL: it has one. */
+static const char *receives_elsewhere(const struct engine_qp *qp)
+{
+	if (qp->qp->type == IBV_QPT_XRC_SEND)
+		return "is the sending half of an XRC connection and receives nothing";
+	if (qp->qp->type == IBV_QPT_XRC_RECV)
+		return "receives for the SRQs of its XRC domain; post to those (ibv_post_srq_recv)";
+	return qp->srq ? "takes its receives from an SRQ; post them there (ibv_post_srq_recv)"
+		       : NULL;
+}
+
+static void explain_post_recv(const struct engine_qp *qp, int error,
+			      const struct complaint *complaint)
+{
+	const char *where = receives_elsewhere(qp);
+
+	if (where)
+		explain_call(error, "ibv_post_recv", "QP 0x%06x %s", qp->qp->number, where);
+	else
+		explain_post(qp, "ibv_post_recv", error, complaint);
 }
 
 int engine_post_recv(struct engine_qp *qp, struct ibv_recv_wr *list, struct ibv_recv_wr **bad)
@@ -102,7 +163,7 @@ int engine_post_recv(struct engine_qp *qp, struct ibv_recv_wr *list, struct ibv_
 			*bad = list;
 	}
 	if (error)
-		explain_post(qp, "ibv_post_recv", error, &complaint);
+		explain_post_recv(qp, error, &complaint);
 	/* In the error state a receive is flushed at once. */
 	if (qp->qp->state == IBV_QPS_ERR) {
 		struct pass *pass = pass_begin(qp->engine);

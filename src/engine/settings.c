@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/profile.h"
+
 struct word {
 	const char *text;
 	int value;
@@ -48,6 +50,16 @@ static bool read_switch(const char *name, bool *result)
 	bool is_right = read_word(name, words, "write 0 or 1", &value);
 
 	*result = value != 0;
+	return is_right;
+}
+
+/* What is on unless it is switched off. */
+static bool read_refusal(const char *name, bool *is_refused)
+{
+	bool is_on = true;
+	bool is_right = read_switch(name, &is_on);
+
+	*is_refused = !is_on;
 	return is_right;
 }
 
@@ -114,6 +126,18 @@ static bool read_fault(struct settings *settings)
 	return true;
 }
 
+static bool read_profile(struct settings *settings)
+{
+	const char *value = get("VERBENA_PROFILE");
+	char rule[96];
+
+	if (!value)
+		return true;
+	settings->profile = profile_named(value);
+	snprintf(rule, sizeof(rule), "write %s", profile_names);
+	return settings->profile || complain("VERBENA_PROFILE", value, rule);
+}
+
 bool settings_read(struct settings *settings)
 {
 	static const struct word links[] = {{"auto", LINK_CHOICE_AUTO},
@@ -125,9 +149,11 @@ bool settings_read(struct settings *settings)
 					     {"info", LOG_INFO},
 					     {"debug", LOG_DEBUG},
 					     {NULL, 0}};
+	static const struct word gso_words[] = {
+		{"auto", LINK_GSO_AUTO}, {"on", LINK_GSO_ON}, {"off", LINK_GSO_OFF}, {NULL, 0}};
 	static const struct word layers[] = {{"ethernet", false}, {"infiniband", true}, {NULL, 0}};
-	int link = LINK_CHOICE_AUTO, level = LOG_NONE, layer = false;
-	bool is_right;
+	int link = LINK_CHOICE_AUTO, level = LOG_NONE, layer = false, gso = LINK_GSO_AUTO;
+	bool is_right, is_pace_right;
 
 	*settings = (struct settings){.capture_file = get_copy("VERBENA_CAPTURE"),
 				      .counters_file = get_copy("VERBENA_COUNTERS")};
@@ -136,12 +162,20 @@ bool settings_read(struct settings *settings)
 	is_right &= read_word("VERBENA_LINK_LAYER", layers, "write ethernet or infiniband", &layer);
 	is_right &= read_switch("VERBENA_LINK_LOCAL", &settings->has_link_local_gids);
 	is_right &= read_switch("VERBENA_STRICT_MEMLOCK", &settings->has_strict_memlock);
+	is_right &= read_refusal("VERBENA_SHARE", &settings->has_no_share);
+	is_right &= read_refusal("VERBENA_STEERING", &settings->has_no_steering);
 	is_right &= read_number("VERBENA_PART_ID", &settings->part_id);
 	is_right &= read_number("VERBENA_RCVBUF", &settings->receive_buffer_bytes);
+	is_pace_right = read_number("VERBENA_PACE", &settings->pace);
+	is_right &= is_pace_right;
+	is_right &= read_word("VERBENA_GSO", gso_words, "write auto, on or off", &gso);
 	is_right &= read_address(settings);
 	is_right &= read_fault(settings);
+	is_right &= read_profile(settings);
 	settings->link = (enum link_choice)link;
 	settings->log = (enum log_level)level;
+	settings->has_pace = get("VERBENA_PACE") && is_pace_right;
+	settings->gso = (enum link_gso)gso;
 	settings->is_infiniband = layer != 0;
 	return is_right;
 }

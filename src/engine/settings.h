@@ -11,6 +11,8 @@
 
 #include "link/link.h"
 
+struct profile;
+
 enum link_choice { LINK_CHOICE_AUTO, LINK_CHOICE_UDP, LINK_CHOICE_SHM };
 enum log_level { LOG_NONE, LOG_ERROR, LOG_INFO, LOG_DEBUG };
 
@@ -26,8 +28,14 @@ struct settings {
 	bool is_infiniband;	       /* VERBENA_LINK_LAYER=infiniband */
 	bool has_link_local_gids;      /* VERBENA_LINK_LOCAL=1 */
 	bool has_strict_memlock;       /* VERBENA_STRICT_MEMLOCK=1 */
-	uint32_t part_id;	       /* VERBENA_PART_ID; 0: our own */
+	bool has_no_share;	       /* VERBENA_SHARE=0 */
+	bool has_no_steering;	       /* VERBENA_STEERING=0 */
+	uint32_t part_id;	       /* VERBENA_PART_ID; 0: the profile's */
+	const struct profile *profile; /* VERBENA_PROFILE=rxe-like; NULL: our own */
 	uint32_t receive_buffer_bytes; /* VERBENA_RCVBUF; 0: what the system allows */
+	enum link_gso gso;	       /* VERBENA_GSO=auto|on|off */
+	bool has_pace;		       /* VERBENA_PACE is set: */
+	uint32_t pace;		       /* MB/s to strangers of what nobody acknowledges; 0: all */
 };
 
 /*

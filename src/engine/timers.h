@@ -16,7 +16,7 @@
 
 struct timer {
 	vbn_time deadline;
-	uint32_t index; /* in the heap + 1; 0: not set */
+	_Atomic uint32_t index; /* in the heap + 1; 0: not set. Written under the lock */
 };
 
 struct timers {
@@ -30,7 +30,15 @@ void timers_init(struct timers *timers);
 void timers_fini(struct timers *timers);
 /* Room for one more timer; called when a QP is made. False: out of memory. */
 bool timers_reserve(struct timers *timers, uint32_t count);
-/* NEVER unsets it. */
+/*
+ * Without the lock. True may be late: it is being popped. False is sure for the one who sets it,
+ * but does not mean that the one who popped it is done with its owner.
+ */
+static inline bool timer_is_set(const struct timer *timer)
+{
+	return atomic_load_explicit(&timer->index, memory_order_relaxed) != 0;
+}
+/* NEVER unsets it. After this nobody who pops it still looks at its owner without a pin. */
 void timers_set(struct timers *timers, struct timer *timer, vbn_time deadline);
 /*
  * A timer whose deadline is at or before @now, taken out, or NULL. @pin is called on it under

@@ -30,13 +30,18 @@
 
 #include "base/reason.h"
 #include "base/time.h"
+#include "link/descriptor.h"
 #include "wire/packet.h"
 
 /* An address as a GID: IPv6, or IPv4 in its mapped form ::ffff:a.b.c.d. */
 struct link_address {
 	uint8_t gid[16];
-	uint32_t scope; /* interface index of a link-local address, else 0 */
+	uint32_t scope; /* interface index of a link-local address or a group, else 0 */
 };
+
+/* @address and @port for the socket calls; returns the length (address.c). */
+socklen_t link_socket_address(const struct link_address *address, uint16_t port,
+			      struct sockaddr_storage *storage);
 
 /* How packets of one connection travel. */
 struct link_path {
@@ -44,6 +49,11 @@ struct link_path {
 	uint32_t entropy; /* 20 bits; packets of one connection share it */
 	uint8_t traffic_class;
 	uint8_t hop_limit; /* 0: the link's default */
+	/*
+	 * For single packets to whoever it may be: the system is not asked what it knows of the
+	 * way, which costs more than sending. What has no way is lost.
+	 */
+	bool is_unprobed;
 };
 
 /* Where a batch goes: filled by the link once a connection, kept by the engine. */
@@ -54,6 +64,7 @@ struct link_route {
 		struct sockaddr_in6 in6;
 	} to;
 	uint32_t sender;      /* which of the link's sending sockets */
+	uint32_t gso_key;     /* udp: where a refusal of GSO is remembered; 0: GSO is off */
 	uint16_t source_port; /* what the peer sees; host order */
 };
 
@@ -80,6 +91,7 @@ struct link_packet {
 	size_t length;
 	struct link_address source, destination;
 	uint8_t traffic_class;	 /* with ECN bits, where the link knows */
+	uint8_t hop_limit;	 /* as it arrived; 0: not known */
 	uint16_t source_port;	 /* for capture files; 0 where there is none */
 	uint16_t identification; /* of IPv4, as solved for */
 };
@@ -87,7 +99,11 @@ struct link_packet {
 /* What the engine gives for receiving. */
 struct link_sink {
 	void (*deliver)(struct link_sink *sink, const struct link_packet *packet);
-	/* A datagram that was not a packet. */
+	/*
+	 * A datagram that was not a packet; or with REASON_DROP_SOCKET_OVERFLOW what the
+	 * socket had no room for, where a run of datagrams that was sent in one (GSO)
+	 * may count as one.
+	 */
 	void (*drop)(struct link_sink *sink, enum reason reason, uint64_t count);
 };
 
@@ -110,7 +126,8 @@ struct link_ops {
 		     vbn_time now);
 	/*
 	 * Delivers at most about @budget packets, without waiting; returns how many
-	 * datagrams were taken, 0 when nothing is there. A link that lost its
+	 * datagrams were taken, 0 when nothing is there. What one system call brought is
+	 * delivered whole, so it may be some runs of datagrams more. A link that lost its
 	 * descriptor returns 0.
 	 */
 	uint32_t (*receive)(struct link *link, struct link_sink *sink, uint32_t budget,
@@ -123,6 +140,11 @@ struct link_ops {
 	/* Delayed packets: when receive() is to be called at the latest. */
 	vbn_time (*next_deadline)(const struct link *link);
 	void (*close)(struct link *link);
+	/*
+	 * Of a link that was opened for a multicast group: its packets are wanted from now on, or
+	 * are not. 0 or a negative errno. Other links have no such call.
+	 */
+	int (*set_joined)(struct link *link, bool is_joined);
 	/* In the child of a fork: closes the descriptors, and touches no lock and no file. */
 	void (*close_inherited)(struct link *link);
 };
@@ -145,9 +167,30 @@ static inline bool link_address_is_equal(const struct link_address *a, const str
 	return memcmp(a->gid, b->gid, sizeof(a->gid)) == 0;
 }
 
-/* udp/: one socket pair for one local address. 0 or a negative errno (EADDRINUSE ...). */
+static inline bool link_address_is_multicast(const struct link_address *address)
+{
+	return link_address_is_ipv4(address) ? (address->gid[12] & 0xf0) == 0xe0
+					     : address->gid[0] == 0xff;
+}
+
+/*
+ * udp/: one socket pair for one local address. 0 or a negative errno (EADDRINUSE ...). Where the
+ * address is a multicast group, with the scope of the interface on which it is received, the link
+ * only receives, nothing before it was joined; so may other processes at the same time.
+ */
+enum link_gso {
+	LINK_GSO_AUTO, /* where the kernel is known to number the segments by itself */
+	LINK_GSO_ON,
+	LINK_GSO_OFF
+};
 struct link_udp_options {
-	uint32_t receive_buffer_bytes; /* 0: what the system allows */
+	uint32_t receive_buffer_bytes; /* of its own socket; 0: what the system allows */
+	enum link_gso gso;
+	/*
+	 * A bound socket to receive on, taken over with the buffer that it has; fd 0: the link binds
+	 * its own.
+	 */
+	struct descriptor receiver;
 };
 int link_udp_open(const struct link_address *local, const struct link_udp_options *options,
 		  struct link **link);
@@ -158,7 +201,11 @@ int link_self_open(struct link **link);
 /* capture/: writes all packets of @inner to @file (libpcap), which may be shared by links. */
 struct capture_file;
 int capture_file_open(const char *name, struct capture_file **file, const char **why);
+/* Another one than was asked for where that is being written already. */
+const char *capture_file_name(const struct capture_file *file);
 void capture_file_close(struct capture_file *file);
+/* In a forked child: the file is the parent's alone. */
+void capture_file_close_inherited(struct capture_file *file);
 int link_capture_open(struct link *inner, struct capture_file *file, struct link **link);
 
 /* fault/: loses, repeats, delays, reorders and damages packets by @spec ("loss=1%,seed=7"). */

@@ -9,6 +9,10 @@
  * pinned meanwhile; deregistration waits for pins. A range is checked without
  * any sum that could wrap: offset and length against what is left.
  *
+ * A memory window is a key of the same table with a range and rights of its own
+ * (window.h). A null region has bytes that nobody keeps: reads give zeros, what is
+ * written is gone.
+ *
  * A zero-length access checks no key at all (the address may be anything), as
  * NICs do. Otherwise the order is key, protection domain, rights, range and, for
  * atomics, alignment; the first that fails is the reason.
@@ -34,19 +38,28 @@
 #include "base/reason.h"
 #include "memory/copy.h"
 
-/* What a region is. Fields change only while the slot is not published. */
+enum mr_kind { MR_MEMORY, MR_NULL, MR_WINDOW };
+
+/* What a key gives access to. Fields change only while the slot is not published. */
 struct mr {
 	uint64_t iova;	  /* address by which keys name the first byte */
 	uint64_t length;  /* iova + length and address + length do not pass 2^64 */
 	uint8_t *address; /* host address of the first byte */
 	uint32_t pd;	  /* number of the protection domain */
-	uint32_t access;  /* IBV_ACCESS_* without the optional ones */
+	uint32_t access;  /* IBV_ACCESS_* without the optional ones; windows: REMOTE_* only */
+	uint64_t owner;	  /* type 2 windows: the QP that bound it (access.owner); 0: any QP */
+	enum mr_kind kind;
+	uint32_t parent; /* windows: key of the region; 0: not bound */
 };
 
 struct mr_slot {
 	struct pin_slot pin; /* its number is the key */
 	struct mr mr;
+	_Atomic uint32_t window;       /* window.c; 0: no window */
+	_Atomic uint32_t window_count; /* regions: windows that are bound to it */
 };
+
+_Static_assert(sizeof(struct mr_slot) == 64, "a look-up touches one cache line");
 
 struct memory {
 	struct pin_table keys;
@@ -68,6 +81,7 @@ struct access {
 	const struct memory *memory;
 	const struct copier *copier;
 	uint32_t pd;
+	uint64_t owner; /* which QP it is that asks; never 0 */
 };
 
 /*
@@ -85,6 +99,12 @@ enum reason sge_scatter(const struct access *access, const struct ibv_sge *list,
 /* Checks all elements of the list, wholly, without touching memory. @rights: 0 or LOCAL_WRITE. */
 enum reason sge_check(const struct access *access, const struct ibv_sge *list, uint32_t count,
 		      uint32_t rights, struct complaint *complaint);
+/*
+ * Where the bytes of one element lie, all checked as by sge_check(). Nothing is held: the
+ * address is good for advice to the system, not for access.
+ */
+enum reason sge_locate(const struct access *access, const struct ibv_sge *sge, uint32_t rights,
+		       void **host, struct complaint *complaint);
 /* Sum of the lengths; a single element of length 0 counts 0 bytes. */
 uint64_t sge_bytes(const struct ibv_sge *list, uint32_t count);
 

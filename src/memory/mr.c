@@ -2,6 +2,8 @@
 /* The key table: registering regions, and the one way into them, through all checks. */
 #include "memory/mr.h"
 
+#include <string.h>
+
 #include "base/assert.h"
 
 void memory_init(struct memory *memory, struct mr_slot *slots, uint32_t slot_count)
@@ -18,6 +20,7 @@ struct mr_slot *memory_register(struct memory *memory, const struct mr *mr, uint
 {
 	struct mr_slot *slot;
 
+	VBN_ASSERT(mr->kind != MR_WINDOW);
 	VBN_ASSERT(is_inside_64_bits(mr->iova, mr->length));
 	VBN_ASSERT(is_inside_64_bits((uintptr_t)mr->address, mr->length));
 	slot = (struct mr_slot *)pin_table_claim(&memory->keys, key);
@@ -53,8 +56,7 @@ static enum reason reason_of_missing(uint32_t missing)
 	return REASON_KEY_NO_LOCAL_WRITE;
 }
 
-/* Bytes of the region from @address on; 0 when it lies outside. */
-static uint64_t room_from(const struct mr *mr, uint64_t address)
+uint64_t mr_room(const struct mr *mr, uint64_t address)
 {
 	/* Wraps to a huge offset when @address lies before the region. */
 	const uint64_t offset = address - mr->iova;
@@ -62,10 +64,35 @@ static uint64_t room_from(const struct mr *mr, uint64_t address)
 	return offset < mr->length ? mr->length - offset : 0;
 }
 
-static enum reason check(const struct mr *mr, uint32_t pd, const struct span *span, uint64_t room)
+/* In integers: a region may begin at address 0. */
+uint8_t *mr_host(const struct mr *mr, uint64_t address)
 {
-	if (mr->pd != pd)
+	return (uint8_t *)((uintptr_t)mr->address + (uintptr_t)(address - mr->iova));
+}
+
+/* A window has no lkey, and a bound one of type 2 is of no use to other QPs (IBA 10.6.7.2). */
+static enum reason check_window(const struct mr *mr, const struct access *access,
+				const struct span *span)
+{
+	const uint32_t remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				IBV_ACCESS_REMOTE_ATOMIC;
+
+	if (!(span->rights & remote))
+		return REASON_KEY_UNKNOWN;
+	return mr->owner && mr->owner != access->owner ? REASON_WINDOW_OTHER_QP : REASON_NONE;
+}
+
+static enum reason check(const struct mr *mr, const struct access *access, const struct span *span,
+			 uint64_t room)
+{
+	if (mr->pd != access->pd)
 		return REASON_KEY_PD_MISMATCH;
+	if (mr->kind == MR_WINDOW) {
+		enum reason reason = check_window(mr, access, span);
+
+		if (reason != REASON_NONE)
+			return reason;
+	}
 	if (span->rights & ~mr->access)
 		return reason_of_missing(span->rights & ~mr->access);
 	if (span->length > room)
@@ -82,14 +109,14 @@ enum reason mr_pin(const struct access *access, const struct span *span, struct 
 
 	if (!slot)
 		return mr_complain(span, REASON_KEY_UNKNOWN, 0, complaint);
-	room = room_from(&slot->mr, span->address);
-	reason = check(&slot->mr, access->pd, span, room);
+	room = mr_room(&slot->mr, span->address);
+	reason = check(&slot->mr, access, span, room);
 	if (reason != REASON_NONE) {
 		mr_unpin(slot);
 		return mr_complain(span, reason, room, complaint);
 	}
 	*slot_out = slot;
-	*host = slot->mr.address + (span->address - slot->mr.iova);
+	*host = mr_host(&slot->mr, span->address);
 	return REASON_NONE;
 }
 
@@ -110,6 +137,24 @@ enum reason mr_check(const struct access *access, const struct span *span,
 	return reason;
 }
 
+/* How many bytes came through. At address 0, which a region may begin with, nothing ever is. */
+static size_t write_bytes(const struct access *access, const struct mr *mr, uint8_t *host,
+			  const uint8_t *bytes, size_t length)
+{
+	if (mr->kind == MR_NULL)
+		return length;
+	return host ? access->copier->copy(host, bytes, length) : 0;
+}
+
+static size_t read_bytes(const struct access *access, const struct mr *mr, const uint8_t *host,
+			 uint8_t *bytes, size_t length)
+{
+	if (mr->kind != MR_NULL)
+		return host ? access->copier->copy(bytes, host, length) : 0;
+	memset(bytes, 0, length);
+	return length;
+}
+
 enum reason mr_write(const struct access *access, const struct span *span, const uint8_t *bytes,
 		     struct complaint *complaint)
 {
@@ -120,7 +165,7 @@ enum reason mr_write(const struct access *access, const struct span *span, const
 
 	if (reason != REASON_NONE)
 		return reason;
-	copied = access->copier->copy(host, bytes, span->length);
+	copied = write_bytes(access, &slot->mr, host, bytes, span->length);
 	mr_unpin(slot);
 	if (copied < span->length)
 		return mr_complain(span, REASON_MEMORY_FAULT, copied, complaint);
@@ -137,7 +182,7 @@ enum reason mr_read(const struct access *access, const struct span *span, uint8_
 
 	if (reason != REASON_NONE)
 		return reason;
-	copied = access->copier->copy(bytes, host, span->length);
+	copied = read_bytes(access, &slot->mr, host, bytes, span->length);
 	mr_unpin(slot);
 	if (copied < span->length)
 		return mr_complain(span, REASON_MEMORY_FAULT, copied, complaint);

@@ -34,6 +34,11 @@ enum reason mr_write(const struct access *access, const struct span *span, const
 enum reason mr_read(const struct access *access, const struct span *span, uint8_t *bytes,
 		    struct complaint *complaint);
 
+/* Bytes of the region from @address on; 0 when it lies outside. */
+uint64_t mr_room(const struct mr *mr, uint64_t address);
+/* Where @address, which lies in the region, is in our memory. */
+uint8_t *mr_host(const struct mr *mr, uint64_t address);
+
 /* Fills @complaint, if there is one, and returns @reason. */
 enum reason mr_complain(const struct span *span, enum reason reason, uint64_t limit,
 			struct complaint *complaint);

@@ -108,6 +108,22 @@ enum reason sge_check(const struct access *access, const struct ibv_sge *list, u
 	return check_each(access, walk, rights, complaint);
 }
 
+enum reason sge_locate(const struct access *access, const struct ibv_sge *sge, uint32_t rights,
+		       void **host, struct complaint *complaint)
+{
+	const struct span span = {
+		.key = sge->lkey, .rights = rights, .address = sge->addr, .length = sge->length};
+	struct mr_slot *slot;
+	uint8_t *first = NULL;
+	enum reason reason = mr_pin(access, &span, &slot, &first, complaint);
+
+	if (reason != REASON_NONE)
+		return reason;
+	mr_unpin(slot);
+	*host = first;
+	return REASON_NONE;
+}
+
 uint64_t sge_bytes(const struct ibv_sge *list, uint32_t count)
 {
 	uint64_t bytes = 0;

@@ -17,24 +17,51 @@ void completion_queue_init(struct completion_queue *queue, struct cq_entry *entr
 	*queue = (struct completion_queue){.entries = entries, .capacity = capacity};
 }
 
-/* Whether @entry is what the queue was armed for; that uses the arming up. */
-static bool take_notification(struct completion_queue *queue, const struct completion *completion)
+static bool is_armed_for(const struct completion_queue *queue, const struct completion *completion)
 {
-	bool wakes = false;
-
 	switch (queue->arm) {
 	case CQ_NOT_ARMED:
 		break;
 	case CQ_ARMED_SOLICITED:
-		wakes = completion->is_solicited || completion->status != IBV_WC_SUCCESS;
-		break;
+		return completion->is_solicited || completion->status != IBV_WC_SUCCESS;
 	case CQ_ARMED_ALL:
-		wakes = true;
-		break;
+		return true;
 	}
-	if (wakes)
-		queue->arm = CQ_NOT_ARMED;
-	return wakes;
+	return false;
+}
+
+static void use_up_arming(struct completion_queue *queue)
+{
+	queue->arm = CQ_NOT_ARMED;
+	queue->waiting_count = 0;
+}
+
+/* What the owner has to do about an entry that was just appended. */
+static enum cq_push_result notification(struct completion_queue *queue,
+					const struct completion *completion)
+{
+	if (!is_armed_for(queue, completion))
+		return CQ_PUSHED;
+	queue->waiting_count++;
+	if (queue->waiting_count < queue->wake_count && completion->status == IBV_WC_SUCCESS)
+		return queue->waiting_count == 1 ? CQ_PUSHED_HOLD : CQ_PUSHED;
+	use_up_arming(queue);
+	return CQ_PUSHED_NOTIFY;
+}
+
+bool completion_queue_moderate(struct completion_queue *queue, uint32_t wake_count)
+{
+	queue->wake_count = wake_count;
+	return queue->waiting_count >= wake_count && completion_queue_hold_ends(queue);
+}
+
+bool completion_queue_hold_ends(struct completion_queue *queue)
+{
+	bool has_waited = queue->waiting_count != 0;
+
+	if (has_waited)
+		use_up_arming(queue);
+	return has_waited;
 }
 
 enum cq_push_result completion_queue_push(struct completion_queue *queue,
@@ -48,14 +75,14 @@ enum cq_push_result completion_queue_push(struct completion_queue *queue,
 	}
 	queue->entries[index_of(queue, queue->count)] = *entry;
 	queue->count++;
-	return take_notification(queue, &entry->completion) ? CQ_PUSHED_NOTIFY : CQ_PUSHED;
+	return notification(queue, &entry->completion);
 }
 
 bool completion_queue_left_behind(struct completion_queue *queue)
 {
 	if (queue->count == 0 || queue->arm != CQ_ARMED_ALL)
 		return false;
-	queue->arm = CQ_NOT_ARMED;
+	use_up_arming(queue);
 	return true;
 }
 
@@ -79,20 +106,38 @@ void completion_queue_arm(struct completion_queue *queue, bool solicited_only)
 		queue->arm = CQ_ARMED_SOLICITED;
 }
 
-void completion_queue_purge(struct completion_queue *queue, const void *owner)
+/* Of @owner, or, where that is NULL, of @srq. */
+static void purge(struct completion_queue *queue, const void *owner, const struct srq *srq,
+		  void (*removed)(const struct cq_entry *entry))
 {
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < queue->count; i++) {
 		const struct cq_entry *entry = &queue->entries[index_of(queue, i)];
 
-		if (entry->owner == owner)
+		if (owner ? entry->owner == owner : entry->completion.srq == srq) {
+			removed(entry);
 			continue;
+		}
 		if (kept != i)
 			queue->entries[index_of(queue, kept)] = *entry;
 		kept++;
 	}
 	queue->count = kept;
+}
+
+void completion_queue_purge(struct completion_queue *queue, const void *owner,
+			    void (*removed)(const struct cq_entry *entry))
+{
+	VBN_ASSERT(owner);
+	purge(queue, owner, NULL, removed);
+}
+
+void completion_queue_purge_srq(struct completion_queue *queue, const struct srq *srq,
+				void (*removed)(const struct cq_entry *entry))
+{
+	VBN_ASSERT(srq);
+	purge(queue, NULL, srq, removed);
 }
 
 struct cq_entry *completion_queue_resize(struct completion_queue *queue, struct cq_entry *entries,

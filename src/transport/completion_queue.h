@@ -8,6 +8,10 @@
  * does. An entry that was there before arming raises none. Arming for all entries
  * outweighs arming for solicited ones (IBA 11.4.2.2).
  *
+ * Moderation (ibv_modify_cq): one event for several entries. Each that an armed queue would
+ * raise its event for waits, until as many wait as were asked for, or until the time is over
+ * that its owner counts from the first of them. One in error waits for nobody: none may follow.
+ *
  * Overrun: an entry that finds the ring full is lost, the CQ is in error for
  * good and the caller raises IBV_EVENT_CQ_ERR once and moves its QPs to ERROR.
  */
@@ -35,10 +39,19 @@ struct completion_queue {
 	uint32_t head;	   /* index of the oldest */
 	uint32_t count;
 	enum cq_arm arm;
+	uint32_t wake_count;	/* entries for one event; 0 and 1: each */
+	uint32_t waiting_count; /* since it was armed, of those that would have raised it */
 	bool has_overrun;
 };
 
-enum cq_push_result { CQ_PUSHED, CQ_PUSHED_NOTIFY, CQ_OVERRUN_FIRST, CQ_OVERRUN_AGAIN };
+/* CQ_PUSHED_HOLD: the first of those that wait; its time begins. */
+enum cq_push_result {
+	CQ_PUSHED,
+	CQ_PUSHED_NOTIFY,
+	CQ_PUSHED_HOLD,
+	CQ_OVERRUN_FIRST,
+	CQ_OVERRUN_AGAIN
+};
 
 void completion_queue_init(struct completion_queue *queue, struct cq_entry *entries,
 			   uint32_t capacity);
@@ -48,6 +61,10 @@ enum cq_push_result completion_queue_push(struct completion_queue *queue,
 const struct cq_entry *completion_queue_peek(const struct completion_queue *queue);
 void completion_queue_pop(struct completion_queue *queue);
 void completion_queue_arm(struct completion_queue *queue, bool solicited_only);
+/* True: as many wait already, and the event is due. */
+bool completion_queue_moderate(struct completion_queue *queue, uint32_t wake_count);
+/* The time of those that wait is over. False: nothing waits any more. */
+bool completion_queue_hold_ends(struct completion_queue *queue);
 /*
  * A poll is over. True: it left entries behind on a queue that is armed for all, which raises
  * the event now and uses the arming up. The specification would keep the event for the next
@@ -56,8 +73,12 @@ void completion_queue_arm(struct completion_queue *queue, bool solicited_only);
  * polled raises nothing for what it held already.
  */
 bool completion_queue_left_behind(struct completion_queue *queue);
-/* Removes all entries of @owner, keeping the order of the others. */
-void completion_queue_purge(struct completion_queue *queue, const void *owner);
+/* Removes all entries of @owner, keeping the order of the others; @removed is told of each. */
+void completion_queue_purge(struct completion_queue *queue, const void *owner,
+			    void (*removed)(const struct cq_entry *entry));
+/* The same for the receives that @srq gave. */
+void completion_queue_purge_srq(struct completion_queue *queue, const struct srq *srq,
+				void (*removed)(const struct cq_entry *entry));
 /*
  * Moves to @entries of @capacity, which must hold what is queued; returns the old
  * array for the caller to free, or NULL when it does not fit.

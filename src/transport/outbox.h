@@ -37,6 +37,7 @@ struct payload {
 		} sge;
 		struct {
 			uint32_t rkey;
+			uint32_t pd;
 			uint64_t iova;
 		} remote;
 	};
@@ -47,7 +48,10 @@ struct packet_out {
 	struct payload payload;
 	/* For payload_failed(): which send WQE (ring position) a request belongs to. */
 	uint32_t wqe_position;
+	bool leads_ack; /* an ACK stands behind it that would be dropped with it */
 };
+
+struct srq;
 
 struct completion {
 	uint64_t wr_id;
@@ -57,10 +61,14 @@ struct completion {
 	uint32_t immediate; /* network order, or the invalidated rkey */
 	uint32_t wc_flags;  /* IBV_WC_* */
 	uint32_t source_qpn;
-	bool is_receive; /* goes to the receive CQ, and its slot to the receive queue */
+	uint16_t source_lid; /* UD, where there are LIDs */
+	bool is_receive;     /* goes to the receive CQ, and its slot to the receive queue */
 	bool is_solicited;
 	/* Polling this entry returns all slots before this ring position to the queue. */
 	uint32_t slots_released;
+	/* Of a receive that an SRQ gave: polling gives back this slot of it instead. */
+	struct srq *srq;
+	uint32_t srq_slot;
 	struct complaint complaint; /* why, unless status is success */
 };
 

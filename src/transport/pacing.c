@@ -33,10 +33,11 @@ uint32_t pacing_read_packets(const struct qp *qp, uint32_t wanted)
 {
 	const struct flow *flow = qp->path.inbound;
 	int64_t used = atomic_load_explicit(&flow->bytes_under_way, memory_order_relaxed);
+	int64_t bytes_max = atomic_load_explicit(&flow->bytes_max, memory_order_relaxed);
 	int64_t packets = 0;
 
-	if (used < flow->bytes_max)
-		packets = (flow->bytes_max - used) / flow_packet_cost(qp->path.payload_max);
+	if (used < bytes_max)
+		packets = (bytes_max - used) / flow_packet_cost(qp->path.payload_max);
 	if (packets == 0 && qp->requester.inbound_charged == 0)
 		packets = 1;
 	return packets < wanted ? (uint32_t)packets : wanted;
@@ -79,10 +80,13 @@ static struct charge charge_of_range(const struct qp *qp, uint32_t position, uin
 
 	while (from != to) {
 		const struct send_wqe *wqe = send_wqe_at(&qp->send_queue, position++);
-		uint32_t here = psn_forward(from, rc_wqe_end(wqe));
-		uint32_t left = psn_forward(from, to);
-		uint32_t count = here < left ? here : left;
+		uint32_t here, left, count;
 
+		if (rc_wqe_is_local(wqe))
+			continue;
+		here = psn_forward(from, rc_wqe_end(wqe));
+		left = psn_forward(from, to);
+		count = here < left ? here : left;
 		if (rc_wqe_wants_answers(wqe)) {
 			charge.inbound += pacing_cost(qp, wqe, from, count);
 			charge.outbound += (int64_t)FLOW_PACKET_COST_MIN *

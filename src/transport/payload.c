@@ -10,12 +10,17 @@
 
 #include "base/assert.h"
 #include "transport/rc.h"
+#include "transport/uc.h"
+#include "transport/ud.h"
 
 /* The program may have withdrawn the right of the QP since the request was admitted. */
-static enum reason copy_answer(const struct qp *qp, const struct access *access,
+static enum reason copy_answer(const struct qp *qp, const struct access *own,
 			       const struct payload *payload, uint8_t *bytes, uint32_t length,
 			       struct complaint *complaint)
 {
+	struct access access = *own;
+
+	access.pd = payload->remote.pd;
 	if (!(qp->access & IBV_ACCESS_REMOTE_READ)) {
 		if (complaint)
 			*complaint = (struct complaint){.key = payload->remote.rkey,
@@ -23,7 +28,7 @@ static enum reason copy_answer(const struct qp *qp, const struct access *access,
 							.length = length};
 		return REASON_QP_NO_REMOTE_READ;
 	}
-	return remote_read(access, payload->remote.rkey, payload->remote.iova, bytes, length,
+	return remote_read(&access, payload->remote.rkey, payload->remote.iova, bytes, length,
 			   complaint);
 }
 
@@ -49,7 +54,7 @@ static enum reason copy(const struct qp *qp, const struct access *access,
 enum reason payload_copy(const struct qp *qp, const struct packet_out *packet,
 			 const struct core *core, uint8_t *bytes, struct complaint *complaint)
 {
-	struct access access = {.memory = core->memory, .copier = core->copier, .pd = qp->pd};
+	struct access access = access_of(qp, core);
 	enum reason reason;
 
 	if (!packet->packet.payload_bytes)
@@ -69,6 +74,16 @@ void qp_payload_failed(struct qp *qp, const struct packet_out *packet,
 	(void)core;
 	switch (packet->payload.kind) {
 	case PAYLOAD_SGE:
+		if (qp_is_datagram(qp)) {
+			ud_send_failed(qp, packet, complaint);
+			return;
+		}
+		if (qp_is_uc(qp)) {
+			uc_send_failed(qp, packet, complaint);
+			return;
+		}
+		if (packet->leads_ack)
+			qp->responder.ack_is_due = true;
 		/* In ERR the request is flushed like all others. */
 		if (qp->state != IBV_QPS_ERR)
 			rc_requester_fail_wqe(qp, packet->wqe_position, packet->packet.psn,

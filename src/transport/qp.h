@@ -4,6 +4,8 @@
  *
  *   qp_state.c      RESET ... ERROR: attributes, legal moves, the one setter
  *   rc_requester.c  work request to packets
+ *   rc_local.c      binds and invalidations, which have no packets
+ *   message_packet.c  what a packet of a SEND or WRITE carries
  *   rc_completer.c  acknowledgements, NAKs, READ and atomic answers
  *   rc_retry.c      timeouts, RNR waits, going back, probes
  *   rc_responder.c  request packets: their order, gaps, repeats
@@ -11,6 +13,13 @@
  *   rc_refuse.c     NAKs and what goes with them
  *   rc_replay.c     answers queued and saved: READ streaming, atomic results
  *   pacing.c        what may be under way
+ *   flow_pace.c     when packets leave that nobody acknowledges
+ *   uc_send.c       messages out that nobody acknowledges
+ *   uc_receive.c    messages in that nobody repeats
+ *   ud_send.c       datagrams out: of the parts below UD uses the queues and psn_next alone
+ *   ud_receive.c    datagrams in
+ *   receive.c       where receive WQEs come from: the QP's own ring or an SRQ (srq.c)
+ *   counting.c      what is counted at the seam
  *
  * All fields are guarded by the lock of the QP, which belongs to the engine,
  * except where a comment says otherwise.
@@ -23,6 +32,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "base/qp_counters.h"
 #include "base/reason.h"
 #include "base/time.h"
 #include "transport/flow.h"
@@ -41,8 +51,8 @@
 struct path {
 	uint32_t payload_max;  /* bytes of payload in one packet: the path MTU on udp */
 	bool is_lossless;      /* no retry timer, no probe */
-	struct flow *outbound; /* requests towards the peer; never NULL */
-	struct flow *inbound;  /* READ answers towards us; never NULL */
+	struct flow *outbound; /* requests towards the peer; NULL only for datagrams */
+	struct flow *inbound;  /* READ answers towards us; NULL only for datagrams */
 };
 
 /*
@@ -79,6 +89,7 @@ struct rc_requester {
 	vbn_time nak_quiet_until; /* the same NAK again before it is an echo */
 
 	vbn_time retry_deadline; /* local ACK timeout; NEVER when nothing is under way */
+	vbn_time retry_served;	 /* what the peer showed when that timer started (flow.h) */
 	vbn_time rnr_deadline;	 /* nothing is sent before it; NEVER: no RNR wait */
 	vbn_time probe_deadline; /* tail probe */
 	uint32_t probe_count;	 /* since the last progress */
@@ -105,6 +116,7 @@ struct response {
 	uint32_t rkey;	     /* READ */
 	uint32_t length;     /* READ */
 	uint64_t iova;	     /* READ */
+	uint32_t pd;	     /* READ: of the key */
 	uint64_t original;   /* ATOMIC, host order */
 	uint32_t msn;	     /* ATOMIC: as first answered */
 	bool is_repeat;	     /* asked for again: does not count against max_dest_rd_atomic */
@@ -138,6 +150,9 @@ struct rc_responder {
 
 	/* What goes out behind all queued answers. */
 	bool ack_is_due;
+	bool ack_is_urgent;	 /* the peer may be waiting for it: it is not held */
+	bool ack_is_held;	 /* due, and the program's next call may take it along */
+	vbn_time ack_held_until; /* while it is held */
 	bool nak_is_due;
 	uint8_t nak_syndrome;
 	uint32_t nak_psn;
@@ -155,13 +170,20 @@ struct rc_responder {
 	enum ibv_event_type event;
 };
 
+struct srq;
+struct xrc_domain;
+
 struct qp {
 	/* Fixed at creation. */
 	uint32_t number;
 	uint32_t pd;
 	enum ibv_qp_type type;
-	bool signals_all; /* sq_sig_all */
+	bool signals_all;     /* sq_sig_all */
+	uint64_t incarnation; /* whose a type 2 window is; no other QP ever has it. Set before use. */
 	struct ibv_qp_cap cap;
+	struct qp_counters *counters; /* never NULL; see qp_count_in() */
+	struct srq *srq; /* NULL: receives come from recv_queue; else that has a limit of 0 */
+	struct xrc_domain *xrc; /* of an XRC_RECV QP: srq is that of the WQE taken, or NULL */
 
 	/* Written by qp_state.c. */
 	enum ibv_qp_state state;
@@ -172,13 +194,37 @@ struct qp {
 
 	struct work_queue send_queue;
 	struct work_queue recv_queue;
+	uint32_t srq_slot;	/* of the WQE taken from the SRQ, or SRQ_NO_SLOT */
+	bool last_wqe_is_told;	/* LAST_WQE_REACHED was raised for this stay in ERR */
 	bool has_flushed_sends; /* no send may complete in another way any more */
 
 	struct rc_requester requester;
+	/* Written by uc_send.c, which of the requester uses the cursor alone. */
+	vbn_time uc_again_at; /* when a packet that had to wait may leave; NEVER: none has to */
 	struct rc_responder responder;
 
 	/* Why the QP went to ERROR, kept for those who only see flushes. */
 	struct complaint first_complaint;
+
+	struct qp_counters own_counters; /* where nobody gave others */
 };
+
+/* Of the UC service: connected, and the peer says nothing of what it got. */
+static inline bool qp_is_uc(const struct qp *qp)
+{
+	return qp->type == IBV_QPT_UC;
+}
+
+/* Of the UD service: each request names its peer, and whoever knows the Q_Key is heard. */
+static inline bool qp_is_datagram(const struct qp *qp)
+{
+	return qp->type == IBV_QPT_UD;
+}
+
+/* Nobody acknowledges what it sends, nor does it what it gets. */
+static inline bool qp_is_unreliable(const struct qp *qp)
+{
+	return qp_is_datagram(qp) || qp_is_uc(qp);
+}
 
 #endif

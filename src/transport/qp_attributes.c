@@ -43,7 +43,7 @@ static bool gid_is_zero(const union ibv_gid *gid)
 	return !gid->global.subnet_prefix && !gid->global.interface_id;
 }
 
-static const char *check_address(const struct ibv_ah_attr *ah, const struct qp_limits *limits)
+const char *qp_address_check(const struct ibv_ah_attr *ah, const struct qp_limits *limits)
 {
 	if (!ah->port_num || ah->port_num > limits->port_count)
 		return "ah_attr.port_num is no port of this device; ports start at 1";
@@ -78,7 +78,7 @@ static const char *check_connection(const struct ibv_qp_attr *attr, int mask,
 	const char *complaint = NULL;
 
 	if (mask & IBV_QP_AV)
-		complaint = check_address(&attr->ah_attr, limits);
+		complaint = qp_address_check(&attr->ah_attr, limits);
 	if (!complaint && (mask & IBV_QP_PATH_MTU))
 		complaint = check_mtu(attr->path_mtu, limits);
 	if (!complaint && (mask & IBV_QP_DEST_QPN) && attr->dest_qp_num > QPN_MASK)

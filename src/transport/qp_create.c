@@ -8,6 +8,8 @@
 #include "base/assert.h"
 #include "transport/qp_state.h"
 #include "transport/rc.h"
+#include "transport/receive.h"
+#include "transport/srq.h"
 
 #define QP_ALIGNMENT 64u
 
@@ -50,10 +52,13 @@ struct qp *qp_init(void *memory, const struct ibv_qp_cap *cap, enum ibv_qp_type 
 	VBN_ASSERT(((uintptr_t)memory & (QP_ALIGNMENT - 1)) == 0);
 	VBN_ASSERT(is_possible(cap));
 	qp->number = number;
+	qp->incarnation = number;
 	qp->pd = pd;
 	qp->type = type;
 	qp->signals_all = signals_all;
 	qp->cap = *cap;
+	qp->counters = &qp->own_counters;
+	qp->srq_slot = SRQ_NO_SLOT;
 	work_queue_init_send(&qp->send_queue, rings, cap->max_send_wr, cap->max_send_sge,
 			     cap->max_inline_data);
 	work_queue_init_recv(&qp->recv_queue, rings + send_bytes(cap), cap->max_recv_wr,
@@ -63,8 +68,26 @@ struct qp *qp_init(void *memory, const struct ibv_qp_cap *cap, enum ibv_qp_type 
 	return qp;
 }
 
+void qp_attach_srq(struct qp *qp, struct srq *srq)
+{
+	VBN_ASSERT(qp->recv_queue.limit == 0);
+	qp->srq = srq;
+}
+
+void qp_attach_xrc(struct qp *qp, struct xrc_domain *domain)
+{
+	VBN_ASSERT(qp->type == IBV_QPT_XRC_RECV);
+	qp->xrc = domain;
+}
+
+void qp_count_in(struct qp *qp, struct qp_counters *counters)
+{
+	qp->counters = counters;
+}
+
 void qp_fini(struct qp *qp, struct hold_pool *holds)
 {
 	qp_requester_reset(qp);
 	rc_responder_reset(qp, holds);
+	receive_forget(qp);
 }

@@ -7,6 +7,7 @@
  *   RTR     requests of the peer are executed and answered
  *   RTS     requests of our own go out as well
  *   SQD     requests already started are finished, no new one is started
+ *   SQE     a datagram of our own failed: sends are flushed, the peers' are received
  *   ERR     both queues are flushed, in order, as completions are asked for
  *
  * Every move passes through qp_set_state(). There are two ways into ERR. By
@@ -24,6 +25,7 @@
 #include "transport/qp_state.h"
 #include "transport/qp_transitions.h"
 #include "transport/rc.h"
+#include "transport/receive.h"
 
 #define ACCESS_REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 
@@ -33,11 +35,21 @@ void qp_set_state(struct qp *qp, enum ibv_qp_state state)
 	qp->state = state;
 }
 
+void qp_report_drained(struct qp *qp, struct outbox *out)
+{
+	if (qp->state != IBV_QPS_SQD || !qp->wants_drained_event ||
+	    qp->requester.drain_is_reported || qp->send_queue.done != qp->send_queue.started)
+		return;
+	qp->requester.drain_is_reported = true;
+	outbox_add_event(out, IBV_EVENT_SQ_DRAINED);
+}
+
 void qp_requester_reset(struct qp *qp)
 {
 	if (qp->path.outbound)
 		pacing_release_all(qp);
 	memset(&qp->requester, 0, sizeof(qp->requester));
+	qp->uc_again_at = VBN_TIME_NEVER;
 	qp->requester.send_position = qp->send_queue.started;
 	qp->requester.unacked_position = qp->send_queue.started;
 	qp->requester.unacked_position = qp->send_queue.started;
@@ -75,7 +87,7 @@ static void requester_start(struct qp *qp)
 static void enter_reset(struct qp *qp, const struct core *core)
 {
 	work_queue_clear(&qp->send_queue);
-	work_queue_clear(&qp->recv_queue);
+	receive_forget(qp);
 	qp_requester_reset(qp);
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	memset(&qp->path, 0, sizeof(qp->path));
@@ -106,6 +118,10 @@ static void enter(struct qp *qp, enum ibv_qp_state from, const struct ibv_qp_att
 	case IBV_QPS_RTS:
 		if (from == IBV_QPS_RTR)
 			requester_start(qp);
+		if (from == IBV_QPS_SQE) {
+			qp->has_flushed_sends = false;
+			qp->requester.send_position = qp->send_queue.started;
+		}
 		break;
 	case IBV_QPS_SQD:
 		if (from == IBV_QPS_RTS)
@@ -137,7 +153,8 @@ void qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, const st
 	qp_set_state(qp, attr->qp_state);
 	enter(qp, from, attr, mask, core);
 	if (qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS)
-		VBN_ASSERT(qp->path.outbound && qp->path.inbound && qp->path.payload_max);
+		VBN_ASSERT(qp->path.payload_max &&
+			   (qp_is_datagram(qp) || (qp->path.outbound && qp->path.inbound)));
 }
 
 void qp_fail(struct qp *qp, const struct complaint *complaint)
@@ -150,10 +167,22 @@ void qp_fail(struct qp *qp, const struct complaint *complaint)
 	requester_stop(qp);
 }
 
+/* No program can ask for this move, so that the table does not have it. */
+void qp_fail_sends(struct qp *qp, const struct complaint *complaint)
+{
+	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
+		return;
+	VBN_ASSERT(qp_is_unreliable(qp));
+	qp->first_complaint = *complaint;
+	qp->first_complaint.qpn = qp->number;
+	qp->state = IBV_QPS_SQE;
+}
+
 /* PSNs are shown as they stand now, as drivers do; where the side is not running, as stored. */
 static void query_psns(const struct qp *qp, struct ibv_qp_attr *attr)
 {
-	bool sends = qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
+	bool sends = qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD ||
+		     qp->state == IBV_QPS_SQE;
 
 	if (sends || qp->state == IBV_QPS_RTR)
 		attr->rq_psn = qp->responder.psn_expected;

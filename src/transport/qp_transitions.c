@@ -64,7 +64,8 @@ static const struct row {
 		.optional = {[RC] = ALT | ACCESS | PKEY,
 			     [UC] = ALT | ACCESS | PKEY,
 			     [UD] = PKEY | QKEY,
-			     [XRC_SEND] = ALT | ACCESS | PKEY,
+			     /* The last two have no effect; perftest sets them on both halves. */
+			     [XRC_SEND] = ALT | ACCESS | PKEY | DEST_READS | RNR_TIMER,
 			     [XRC_RECV] = ALT | ACCESS | PKEY},
 	},
 	{
@@ -79,7 +80,9 @@ static const struct row {
 			     [UC] = CUR | ALT | ACCESS | MIG,
 			     [UD] = CUR | QKEY,
 			     [XRC_SEND] = CUR | ALT | ACCESS | MIG,
-			     [XRC_RECV] = CUR | ALT | ACCESS | RNR_TIMER | MIG},
+			     /* The last three the same. */
+			     [XRC_RECV] = CUR | ALT | ACCESS | RNR_TIMER | MIG | RETRY | RNR |
+					  READS},
 	},
 	{
 		IBV_QPS_RTS,

@@ -6,10 +6,8 @@
 #ifndef VBN_TRANSPORT_RC_H
 #define VBN_TRANSPORT_RC_H
 
+#include "transport/service.h"
 #include "transport/transport.h"
-
-/* Full member of the default partition: the P_Key of every packet. */
-#define PKEY_DEFAULT 0xffffu
 
 /* Packets, hence PSNs, of @length bytes of payload: at least one. */
 static inline uint32_t rc_packet_count(const struct qp *qp, uint32_t length)
@@ -28,6 +26,15 @@ bool rc_requester_output(struct qp *qp, const struct core *core, struct outbox *
  */
 void rc_requester_fail_wqe(struct qp *qp, uint32_t position, uint32_t psn,
 			   enum ibv_wc_status status, const struct complaint *complaint);
+
+/* rc_local.c: binds and invalidations; no packet, no PSN. */
+enum local_result { LOCAL_DONE, LOCAL_WAITS, LOCAL_AGAIN, LOCAL_FAILED };
+/*
+ * Executes @wqe, the next one to start. WAITS: for what was posted before it. AGAIN: call
+ * qp_output() again. FAILED: @complaint has the reason.
+ */
+enum local_result rc_local_execute(const struct qp *qp, const struct send_wqe *wqe,
+				   const struct core *core, struct complaint *complaint);
 
 /* rc_completer.c: an acknowledgement or answer. What it completes comes out by output. */
 enum reason rc_completer_receive(struct qp *qp, const struct packet *packet,
@@ -83,6 +90,10 @@ void rc_responder_stop(struct qp *qp, struct hold_pool *holds);
 enum reason rc_execute(struct qp *qp, const struct packet *packet, const struct core *core,
 		       struct outbox *out);
 
+/* The same for UC, where nothing is answered: what is refused is the caller's to judge. */
+enum reason rc_execute_uc(struct qp *qp, const struct packet *packet, const struct core *core,
+			  struct outbox *out, struct complaint *complaint);
+
 /* rc_refuse.c */
 /* The NAK that answers @reason; an RNR NAK without its timer. Fails on reasons that have none. */
 uint8_t rc_responder_syndrome(enum reason reason);
@@ -113,8 +124,12 @@ enum reason rc_replay_duplicate(struct qp *qp, const struct packet *packet,
  * behind it are discarded, the QP goes to ERROR.
  */
 void rc_replay_failed(struct qp *qp, uint32_t psn, const struct complaint *complaint);
+/* No acknowledgement is owed any more. */
+void rc_replay_forget_ack(struct rc_responder *responder);
 /* Events, answers, then the NAK or ACK that is due; true when the outbox is full. */
 bool rc_replay_output(struct qp *qp, const struct core *core, struct outbox *out);
+/* If the packet behind the ACK at @ack_index of @out is a WRITE as a whole, they change places. */
+void rc_replay_let_write_lead(struct outbox *out, uint32_t ack_index);
 
 /* pacing.c */
 bool pacing_may_send(const struct qp *qp, uint32_t cost);
@@ -131,12 +146,5 @@ void pacing_release_all(struct qp *qp);
 /* What the packets of @wqe at [@first_psn, @first_psn + @count) cost: requests, or answers. */
 int64_t pacing_cost(const struct qp *qp, const struct send_wqe *wqe, uint32_t first_psn,
 		    uint32_t count);
-
-/* qp_state.c: the one setter of qp->state; asserts that the move is legal. */
-void qp_set_state(struct qp *qp, enum ibv_qp_state state);
-/* To ERROR because of @complaint: answers queued stay, requests stop, flushing starts. */
-void qp_fail(struct qp *qp, const struct complaint *complaint);
-/* qp_flush.c: flush completions of both queues; true when the outbox is full. */
-bool qp_flush_output(struct qp *qp, struct outbox *out);
 
 #endif

@@ -33,6 +33,7 @@
  * the oldest WQE without its completion, unacked_position the oldest without its outcome.
  */
 #include "base/assert.h"
+#include "transport/counting.h"
 #include "transport/rc.h"
 #include "transport/rc_wqe.h"
 #include "wire/syndrome.h"
@@ -134,6 +135,7 @@ static void loss_inferred(struct qp *qp)
 {
 	if (qp->requester.in_recovery)
 		return;
+	qp_count(qp, QP_IMPLIED_NAK_SEQ_ERR);
 	qp->requester.in_recovery = true;
 	rc_retry_go_back(qp, qp->requester.psn_unacked);
 }
@@ -243,6 +245,8 @@ static enum reason receive_nak(struct qp *qp, uint32_t psn, uint8_t syndrome,
 		return REASON_DROP_STALE_ACK;
 	if (!is_outstanding(requester, psn))
 		return REASON_DROP_STALE_ACK;
+	if (is_sequence)
+		qp_count(qp, QP_PACKET_SEQ_ERR);
 	/* Nothing was sent since the wait began, so this is the same NAK once more. */
 	if (is_rnr && requester->rnr_deadline != VBN_TIME_NEVER && psn == requester->psn_unacked)
 		return REASON_DROP_DUPLICATE;
@@ -298,7 +302,7 @@ static enum reason scatter_answer(const struct qp *qp, const struct send_wqe *wq
 				  const struct packet *packet, const struct core *core,
 				  struct complaint *complaint)
 {
-	struct access access = {.memory = core->memory, .copier = core->copier, .pd = qp->pd};
+	struct access access = access_of(qp, core);
 
 	/* The original value is host order here, as the program wants it. */
 	if (rc_wqe_is_atomic(wqe))
@@ -406,12 +410,7 @@ void rc_completer_fail(struct qp *qp, enum ibv_wc_status status, const struct co
 	struct send_wqe *wqe = send_wqe_at(&qp->send_queue, position);
 
 	VBN_ASSERT(position != qp->send_queue.posted);
-	/* What was found out about it earlier stands. */
-	if (!wqe->has_failed) {
-		wqe->has_failed = true;
-		wqe->status = status;
-		wqe->complaint = *complaint;
-	}
+	send_fail(qp, wqe, status, complaint);
 	qp_fail(qp, &wqe->complaint);
 }
 
@@ -453,15 +452,6 @@ static void complete_failed(struct qp *qp, struct outbox *out)
 	qp_fail(qp, &wqe->complaint);
 }
 
-static void report_drained(struct qp *qp, struct outbox *out)
-{
-	if (qp->state != IBV_QPS_SQD || !qp->wants_drained_event ||
-	    qp->requester.drain_is_reported || qp->send_queue.done != qp->send_queue.started)
-		return;
-	qp->requester.drain_is_reported = true;
-	outbox_add_event(out, IBV_EVENT_SQ_DRAINED);
-}
-
 bool rc_completer_output(struct qp *qp, struct outbox *out)
 {
 	struct work_queue *queue = &qp->send_queue;
@@ -481,6 +471,6 @@ bool rc_completer_output(struct qp *qp, struct outbox *out)
 			return true;
 		complete_failed(qp, out);
 	}
-	report_drained(qp, out);
+	qp_report_drained(qp, out);
 	return false;
 }

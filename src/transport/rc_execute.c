@@ -8,10 +8,12 @@
  * message had taken and for a fault in the middle of a copy. The order matters,
  * since a packet may be wrong in several ways and peers see only one answer:
  *
- *   opcode    known, and in order with the message under way      NAK 0x61
+ *   opcode    offered, and in order with the message under way      NAK 0x61
  *   length    of the payload, against opcode, MTU and RETH        NAK 0x61
+ *   SRQ       of XRC: in the domain, the same for a whole message NAK 0x61
  *   receive   a WQE is there if the packet takes one              RNR NAK
- *   access    rights of the QP, then key and range of the RETH    NAK 0x62
+ *   access    rights of the QP, then key and range of the RETH,   NAK 0x62
+ *             or the window to invalidate
  *   resource  depth of READs and atomics, alignment of atomics    NAK 0x61
  *
  * A WRITE is checked as a whole by its first packet, so that a message that
@@ -19,16 +21,22 @@
  * own bytes once more, because the right may be withdrawn and the region
  * deregistered in between.
  *
+ * A SEND that invalidates a memory window does so with its last packet, behind the data and
+ * before the completion. READs that the peer asked for before and that are still being
+ * answered lose the window, too: a peer that has such sets the fence (IBA 10.8.3.3).
+ *
  * A SEND takes its receive WQE with its first packet, a WRITE with immediate with
  * the packet that carries the immediate (IBA 9.7.5.1.3). Taken means that the
  * completion is due: with the message's last packet, or in error when the
- * message ends badly. The WQE is the oldest of the queue; it leaves the queue
- * by its completion. So there is at most one taken, and a flush meets a taken one
- * like any other.
+ * message ends badly. So there is at most one taken, and a flush meets a taken one
+ * like any other (receive.h).
  */
 #include "transport/rc.h"
 
 #include "base/psn.h"
+#include "transport/counting.h"
+#include "transport/receive.h"
+#include "transport/xrc.h"
 #include "wire/syndrome.h"
 
 /* A packet on its way through the checks. */
@@ -44,19 +52,15 @@ static bool request_has(const struct request *request, uint32_t bits)
 	return opcode_has(request->properties, bits);
 }
 
-static struct access access_of(const struct qp *qp, const struct core *core)
-{
-	return (struct access){core->memory, core->copier, qp->pd};
-}
-
 /* --- checks that need nothing but the packet and the message under way --- */
 
 static enum reason check_opcode(const struct qp *qp, const struct request *request)
 {
 	bool starts = request_has(request, OPCODE_STARTS);
 
-	/* There are no memory windows, so there is no key that a peer could invalidate. */
-	if (!request_has(request, OPCODE_IS_REQUEST) || request_has(request, OPCODE_HAS_IETH))
+	/* Windows belong to RC QPs, so that there is none to invalidate through another. */
+	if (!request_has(request, OPCODE_IS_REQUEST) || request_has(request, OPCODE_IS_UNOFFERED) ||
+	    (qp->xrc && request_has(request, OPCODE_HAS_IETH)))
 		return REASON_OPCODE_UNSUPPORTED;
 
 	switch (qp->responder.message) {
@@ -121,12 +125,27 @@ static enum reason check_length(const struct qp *qp, struct request *request)
 	return REASON_NONE;
 }
 
-static enum reason take_receive(const struct qp *qp, struct request *request)
+/* The packets of a message all name the same SRQ. */
+static enum reason check_srq(const struct qp *qp, const struct request *request)
+{
+	const struct srq *srq;
+
+	if (!qp->xrc)
+		return REASON_NONE;
+	srq = xrc_srq_of(qp, request->packet);
+	if (!srq)
+		return REASON_XRC_SRQ_UNKNOWN;
+	return request->has_receive && srq != qp->srq ? REASON_OPCODE_ORDER : REASON_NONE;
+}
+
+static enum reason take_receive(struct qp *qp, struct request *request)
 {
 	if (!request_has(request, OPCODE_IS_SEND | OPCODE_STARTS) &&
 	    !request_has(request, OPCODE_IS_WRITE | OPCODE_HAS_IMMEDIATE))
 		return REASON_NONE;
-	if (qp->recv_queue.done == qp->recv_queue.posted)
+	if (qp->xrc)
+		qp->srq = xrc_srq_of(qp, request->packet);
+	if (!receive_take(qp))
 		return REASON_RECV_QUEUE_EMPTY;
 	request->has_receive = true;
 	return REASON_NONE;
@@ -134,19 +153,15 @@ static enum reason take_receive(const struct qp *qp, struct request *request)
 
 /* --- receive completions --- */
 
-/* The completion of the oldest receive, in success until the caller says otherwise. */
+/* The completion of the receive taken, in success until the caller says otherwise. */
 static struct completion *complete_receive(struct qp *qp, const struct request *request,
 					   struct outbox *out)
 {
-	struct completion *completion = outbox_add_completion(out);
+	struct completion *completion = receive_complete(qp, out);
 
-	completion->wr_id = recv_wqe_at(&qp->recv_queue, qp->recv_queue.done)->wr_id;
-	completion->status = IBV_WC_SUCCESS;
-	completion->opcode = request_has(request, OPCODE_IS_WRITE) ? IBV_WC_RECV_RDMA_WITH_IMM
-								   : IBV_WC_RECV;
+	if (request_has(request, OPCODE_IS_WRITE))
+		completion->opcode = IBV_WC_RECV_RDMA_WITH_IMM;
 	completion->source_qpn = qp->attr.dest_qp_num;
-	completion->is_receive = true;
-	completion->slots_released = ++qp->recv_queue.done;
 	return completion;
 }
 
@@ -159,32 +174,50 @@ static void complete_message(struct qp *qp, const struct request *request, struc
 	if (request_has(request, OPCODE_HAS_IMMEDIATE)) {
 		completion->immediate = request->packet->immediate;
 		completion->wc_flags = IBV_WC_WITH_IMM;
+	} else if (request_has(request, OPCODE_HAS_IETH)) {
+		completion->immediate = request->packet->invalidate_rkey;
+		completion->wc_flags = IBV_WC_WITH_INV;
 	}
 }
 
 /* --- execution --- */
 
+/* The data of one packet, and with the last the window: nothing of both or all. */
+static enum reason place(const struct recv_wqe *wqe, struct request *request,
+			 const struct access *access, uint64_t received)
+{
+	const struct packet *packet = request->packet;
+	bool invalidates = request_has(request, OPCODE_HAS_IETH);
+	enum reason reason = REASON_NONE;
+
+	if (invalidates)
+		reason = window_check_invalidate(access, packet->invalidate_rkey,
+						 &request->complaint);
+	if (reason == REASON_NONE && packet->payload_bytes > 0)
+		reason = sge_scatter(access, wqe->sge, wqe->sge_count, received, packet->payload,
+				     packet->payload_bytes, &request->complaint);
+	if (reason == REASON_NONE && invalidates)
+		reason = window_invalidate(access, packet->invalidate_rkey, &request->complaint);
+	return reason;
+}
+
 static enum reason execute_send(struct qp *qp, struct request *request, const struct access *access,
 				struct outbox *out)
 {
-	const struct recv_wqe *wqe = recv_wqe_at(&qp->recv_queue, qp->recv_queue.done);
+	const struct recv_wqe *wqe = receive_taken(qp);
 	struct rc_responder *responder = &qp->responder;
 	const struct packet *packet = request->packet;
 	uint64_t received = request_has(request, OPCODE_STARTS) ? 0 : responder->received;
+	enum reason reason;
 
 	if (packet->payload_bytes > wqe->length - received) {
 		request->complaint.length = received + packet->payload_bytes;
 		request->complaint.limit = wqe->length;
 		return REASON_RECV_TOO_SHORT;
 	}
-	if (packet->payload_bytes > 0) {
-		enum reason reason = sge_scatter(access, wqe->sge, wqe->sge_count, received,
-						 packet->payload, packet->payload_bytes,
-						 &request->complaint);
-
-		if (reason != REASON_NONE)
-			return reason;
-	}
+	reason = place(wqe, request, access, received);
+	if (reason != REASON_NONE)
+		return reason;
 
 	responder->received = received + packet->payload_bytes;
 	responder->message = MESSAGE_SEND;
@@ -328,6 +361,9 @@ static enum ibv_wc_status receive_status(enum reason reason, const struct reques
 {
 	bool is_send = request_has(request, OPCODE_IS_SEND);
 
+	if (reason == REASON_INVALIDATE_REFUSED)
+		return IBV_WC_LOC_ACCESS_ERR;
+
 	if (reason == REASON_RECV_TOO_SHORT || reason == REASON_MESSAGE_TOO_LONG)
 		return IBV_WC_LOC_LEN_ERR;
 	switch (rc_responder_syndrome(reason)) {
@@ -345,6 +381,7 @@ static void refuse(struct qp *qp, struct request *request, enum reason reason, s
 	uint8_t syndrome = rc_responder_syndrome(reason);
 
 	if (reason == REASON_RECV_QUEUE_EMPTY) {
+		qp_count(qp, QP_OUT_OF_BUFFER);
 		syndrome |= qp->attr.min_rnr_timer & 0x1f;
 		rc_refuse_nak(&qp->responder, syndrome, request->packet->psn);
 		return;
@@ -365,13 +402,31 @@ static void refuse(struct qp *qp, struct request *request, enum reason reason, s
 	rc_refuse_fatal(qp, syndrome, request->packet->psn, &request->complaint);
 }
 
+static enum qp_counter counter_of(const struct request *request)
+{
+	if (request_has(request, OPCODE_IS_SEND))
+		return QP_RX_SEND_REQUESTS;
+	if (request_has(request, OPCODE_IS_WRITE))
+		return QP_RX_WRITE_REQUESTS;
+	return request_has(request, OPCODE_IS_READ) ? QP_RX_READ_REQUESTS : QP_RX_ATOMIC_REQUESTS;
+}
+
+static void end_message(struct qp *qp, const struct request *request)
+{
+	qp->responder.msn = psn_add(qp->responder.msn, 1);
+	qp_count(qp, counter_of(request));
+}
+
 static enum reason execute(struct qp *qp, struct request *request, const struct core *core,
 			   struct outbox *out)
 {
 	struct access access = access_of(qp, core);
 
-	if (request_has(request, OPCODE_IS_SEND))
+	access.pd = xrc_pd_of(qp, request->packet);
+	if (request_has(request, OPCODE_IS_SEND)) {
+		access.pd = receive_pd(qp);
 		return execute_send(qp, request, &access, out);
+	}
 	if (request_has(request, OPCODE_IS_WRITE))
 		return execute_write(qp, request, &access, out);
 	if (request_has(request, OPCODE_IS_READ))
@@ -379,23 +434,48 @@ static enum reason execute(struct qp *qp, struct request *request, const struct 
 	return execute_atomic(qp, request, &access);
 }
 
+static enum reason check_and_execute(struct qp *qp, struct request *request,
+				     const struct core *core, struct outbox *out)
+{
+	enum reason reason = check_opcode(qp, request);
+
+	if (reason == REASON_NONE)
+		reason = check_length(qp, request);
+	if (reason == REASON_NONE)
+		reason = check_srq(qp, request);
+	if (reason == REASON_NONE)
+		reason = take_receive(qp, request);
+	if (reason == REASON_NONE)
+		reason = execute(qp, request, core, out);
+	if (reason == REASON_NONE && request_has(request, OPCODE_ENDS))
+		end_message(qp, request);
+	return reason;
+}
+
+static struct request request_of(const struct qp *qp, const struct packet *packet)
+{
+	return (struct request){.packet = packet,
+				.properties = opcode_properties_of(packet->opcode),
+				.has_receive = qp->responder.message == MESSAGE_SEND};
+}
+
 enum reason rc_execute(struct qp *qp, const struct packet *packet, const struct core *core,
 		       struct outbox *out)
 {
-	struct request request = {.packet = packet,
-				  .properties = opcode_properties_of(packet->opcode),
-				  .has_receive = qp->responder.message == MESSAGE_SEND};
-	enum reason reason = check_opcode(qp, &request);
+	struct request request = request_of(qp, packet);
+	enum reason reason = check_and_execute(qp, &request, core, out);
 
-	if (reason == REASON_NONE)
-		reason = check_length(qp, &request);
-	if (reason == REASON_NONE)
-		reason = take_receive(qp, &request);
-	if (reason == REASON_NONE)
-		reason = execute(qp, &request, core, out);
 	if (reason != REASON_NONE)
 		refuse(qp, &request, reason, out);
-	else if (request_has(&request, OPCODE_ENDS))
-		qp->responder.msn = psn_add(qp->responder.msn, 1);
+	return reason;
+}
+
+enum reason rc_execute_uc(struct qp *qp, const struct packet *packet, const struct core *core,
+			  struct outbox *out, struct complaint *complaint)
+{
+	struct request request = request_of(qp, packet);
+	enum reason reason = check_and_execute(qp, &request, core, out);
+
+	*complaint = request.complaint;
 	return reason;
 }

@@ -14,6 +14,17 @@
  * key and range are checked there once more. If they can no longer be had the
  * answer ends in a NAK at that PSN, and with it the connection.
  *
+ * A program that has just been told of a message often answers it with a message of its own. Where
+ * the caller expects that (core.may_hold_ack), the ACK stays behind for ACK_HOLD_NS, so that both
+ * leave in one system call, the ACK first: by the time the peer's program sees the answer
+ * its own request is done. The next output that is not told to hold sends it. A NAK is never held,
+ * and takes the ACK along; answers to READs and atomics are never held either.
+ *
+ * An answer that is a WRITE of one packet, and tells the peer's program nothing, goes in front
+ * of the ACK instead. A program that looks for bytes in its memory polls its CQ until its own
+ * request is done, and then no more: what comes with the ACK, or before it, is taken in by that
+ * poll, what comes behind it must wait for another thread.
+ *
  * A repeated READ is executed again from memory, which IBA 9.7.5.1.5 allows; it may
  * ask for a part of what was asked for before, never for more. The newest request is
  * the one that the peer waits for: it takes the place of all queued answers that
@@ -31,6 +42,7 @@
 #include <string.h>
 
 #include "base/psn.h"
+#include "transport/xrc.h"
 #include "wire/syndrome.h"
 
 /* --- the queue --- */
@@ -86,7 +98,8 @@ struct response rc_replay_read_response(const struct qp *qp, const struct packet
 				 .psn_count = rc_packet_count(qp, request->reth.length),
 				 .rkey = request->reth.rkey,
 				 .length = request->reth.length,
-				 .iova = request->reth.address};
+				 .iova = request->reth.address,
+				 .pd = xrc_pd_of(qp, request)};
 }
 
 struct response rc_replay_atomic_response(const struct saved_atomic *saved)
@@ -147,8 +160,9 @@ static void supersede(struct rc_responder *responder, uint32_t first, uint32_t c
 
 static bool may_read(const struct qp *qp, const struct packet *packet, const struct core *core)
 {
-	struct access access = {core->memory, core->copier, qp->pd};
+	struct access access = access_of(qp, core);
 
+	access.pd = xrc_pd_of(qp, packet);
 	if (!(qp->access & IBV_ACCESS_REMOTE_READ) || packet->reth.length > MESSAGE_BYTES_MAX)
 		return false;
 	return remote_check(&access, packet->reth.rkey, packet->reth.address, packet->reth.length,
@@ -215,7 +229,7 @@ static struct packet_out *add_packet(const struct qp *qp, struct outbox *out, en
 {
 	struct packet_out *answer = outbox_add_packet(out);
 
-	answer->packet.opcode = opcode_byte(SERVICE_RC, opcode);
+	answer->packet.opcode = opcode_byte(xrc_service_of(qp), opcode);
 	answer->packet.pkey = PKEY_DEFAULT;
 	answer->packet.dest_qpn = qp->attr.dest_qp_num;
 	answer->packet.psn = psn;
@@ -244,6 +258,7 @@ static void output_read(const struct qp *qp, const struct response *response, st
 	if (answer->packet.payload_bytes > 0) {
 		answer->payload.kind = PAYLOAD_REMOTE;
 		answer->payload.remote.rkey = response->rkey;
+		answer->payload.remote.pd = response->pd;
 		answer->payload.remote.iova = response->iova + offset;
 	}
 	if (opcode_has(opcode_properties_of(answer->packet.opcode), OPCODE_HAS_AETH)) {
@@ -278,6 +293,13 @@ static void output_response(struct qp *qp, struct outbox *out)
 		drop_first(&qp->responder);
 }
 
+void rc_replay_forget_ack(struct rc_responder *responder)
+{
+	responder->ack_is_due = false;
+	responder->ack_is_urgent = false;
+	responder->ack_is_held = false;
+}
+
 /* One for all that came since the last; a NAK acknowledges everything before it as well. */
 static void output_acknowledgement(struct qp *qp, struct outbox *out)
 {
@@ -289,14 +311,40 @@ static void output_acknowledgement(struct qp *qp, struct outbox *out)
 							     : SYNDROME_ACK_UNLIMITED;
 	answer->packet.aeth.msn = responder->msn;
 	responder->nak_is_due = false;
-	responder->ack_is_due = false;
+	rc_replay_forget_ack(responder);
+}
+
+void rc_replay_let_write_lead(struct outbox *out, uint32_t ack_index)
+{
+	struct packet_out *pair = &out->packets[ack_index], ack;
+
+	if (ack_index + 1 >= out->packet_count || pair[0].packet.opcode != OPCODE_ACKNOWLEDGE ||
+	    pair[1].packet.opcode != OPCODE_WRITE_ONLY)
+		return;
+	ack = pair[0];
+	pair[0] = pair[1];
+	pair[0].leads_ack = true;
+	pair[1] = ack;
+}
+
+/* Starts to hold it at the first time of asking; a hold is never made longer. */
+static bool holds_acknowledgement(const struct qp *qp, struct rc_responder *responder,
+				  const struct core *core)
+{
+	if (!core->may_hold_ack || responder->nak_is_due || responder->ack_is_urgent ||
+	    qp->state == IBV_QPS_ERR)
+		return false;
+	if (!responder->ack_is_held) {
+		responder->ack_is_held = true;
+		responder->ack_held_until = vbn_time_add(core->now, ACK_HOLD_NS);
+	}
+	return core->now < responder->ack_held_until;
 }
 
 bool rc_replay_output(struct qp *qp, const struct core *core, struct outbox *out)
 {
 	struct rc_responder *responder = &qp->responder;
 
-	(void)core;
 	if (responder->event_is_due) {
 		outbox_add_event(out, responder->event);
 		responder->event_is_due = false;
@@ -307,6 +355,8 @@ bool rc_replay_output(struct qp *qp, const struct core *core, struct outbox *out
 		output_response(qp, out);
 	}
 	if (!responder->ack_is_due && !responder->nak_is_due)
+		return false;
+	if (holds_acknowledgement(qp, responder, core))
 		return false;
 	if (outbox_packets_room(out) == 0)
 		return true;

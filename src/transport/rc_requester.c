@@ -22,12 +22,18 @@
  * has failed. The last packet of every call asks for an acknowledgement, so that a window
  * that closed is sure to open again and no ACK depends on a packet that is still to come.
  *
+ * Binds and local invalidations have no packets (rc_local.c). They are executed when it is
+ * their turn to be started, have no PSNs, and the cursor never stands at one.
+ *
  * A WQE whose memory is not what its keys promise is never started: it is marked and the
  * cursor stays in front of it until all before it is done and the completer reports it.
  */
 #include "base/assert.h"
+#include "transport/counting.h"
+#include "transport/message_packet.h"
 #include "transport/rc.h"
 #include "transport/rc_wqe.h"
+#include "transport/xrc.h"
 
 /* Distances between the PSNs of a requester stay positive as signed 24-bit numbers. */
 #define OUTSTANDING_PACKETS_MAX (PSN_HALF - 1)
@@ -40,11 +46,20 @@ struct sending {
 	const struct core *core;
 	struct outbox *out;
 	struct packet *last; /* the last packet of this call, NULL at first */
+	bool has_outcomes;   /* local operations were done that nothing outstanding precedes */
 };
 
 static struct send_wqe *wqe_at_cursor(const struct qp *qp)
 {
 	return send_wqe_at(&qp->send_queue, qp->requester.send_position);
+}
+
+/* Where a packet comes from, or a new WQE. */
+static void cursor_skip_local(struct qp *qp)
+{
+	while (qp->requester.send_position != qp->send_queue.started &&
+	       rc_wqe_is_local(wqe_at_cursor(qp)))
+		qp->requester.send_position++;
 }
 
 /* The next @count PSNs are under way, by being sent or because there is no need to. */
@@ -58,8 +73,10 @@ static void cursor_advance(struct qp *qp, uint32_t count)
 	if (psn_forward(requester->psn_unacked, end) >
 	    psn_forward(requester->psn_unacked, requester->psn_next))
 		requester->psn_next = end;
-	if (end == rc_wqe_end(wqe_at_cursor(qp)))
+	if (end == rc_wqe_end(wqe_at_cursor(qp))) {
 		requester->send_position++;
+		cursor_skip_local(qp);
+	}
 }
 
 static bool is_answered(const struct rc_requester *requester, uint32_t psn)
@@ -112,23 +129,12 @@ static uint32_t read_depth(const struct qp *qp)
 static enum reason check_memory(const struct qp *qp, const struct send_wqe *wqe,
 				const struct core *core, struct complaint *complaint)
 {
-	struct access access = {.memory = core->memory, .copier = core->copier, .pd = qp->pd};
+	struct access access = access_of(qp, core);
 	uint32_t rights = rc_wqe_wants_answers(wqe) ? IBV_ACCESS_LOCAL_WRITE : 0;
 
 	if (wqe->is_inline)
 		return REASON_NONE;
 	return sge_check(&access, wqe->sge, wqe->sge_count, rights, complaint);
-}
-
-static void mark_failed(const struct qp *qp, struct send_wqe *wqe, enum ibv_wc_status status,
-			const struct complaint *complaint)
-{
-	if (wqe->has_failed)
-		return;
-	wqe->has_failed = true;
-	wqe->status = status;
-	wqe->complaint = *complaint;
-	wqe->complaint.qpn = qp->number;
 }
 
 /* False: the WQE is marked as failed. */
@@ -139,18 +145,48 @@ static bool check_locally(struct qp *qp, struct send_wqe *wqe, const struct core
 
 	if (reason != REASON_NONE) {
 		complaint.reason = reason;
-		mark_failed(qp, wqe, IBV_WC_LOC_PROT_ERR, &complaint);
+		send_fail(qp, wqe, IBV_WC_LOC_PROT_ERR, &complaint);
 	} else if (rc_wqe_wants_answers(wqe) && read_depth(qp) == 0) {
 		complaint.reason = REASON_READ_DEPTH;
-		mark_failed(qp, wqe, IBV_WC_LOC_QP_OP_ERR, &complaint);
+		send_fail(qp, wqe, IBV_WC_LOC_QP_OP_ERR, &complaint);
 	}
 	return !wqe->has_failed;
 }
 
-enum start_result { START_DONE, START_NOTHING, START_FAILED };
+enum start_result { START_DONE, START_LOCAL, START_NOTHING, START_AGAIN, START_FAILED };
 
-static enum start_result start_next(struct qp *qp, const struct core *core)
+/* Executed at once; its outcome is there when nothing before it is outstanding. */
+static enum start_result start_local(struct sending *sending, struct send_wqe *wqe)
 {
+	struct qp *qp = sending->qp;
+	struct rc_requester *requester = &qp->requester;
+	struct work_queue *queue = &qp->send_queue;
+	struct complaint complaint = {0};
+
+	switch (rc_local_execute(qp, wqe, sending->core, &complaint)) {
+	case LOCAL_DONE:
+		break;
+	case LOCAL_WAITS:
+		return START_NOTHING;
+	case LOCAL_AGAIN:
+		return START_AGAIN;
+	case LOCAL_FAILED:
+		send_fail(qp, wqe, IBV_WC_MW_BIND_ERR, &complaint);
+		return START_FAILED;
+	}
+	wqe->first_psn = requester->psn_next;
+	wqe->psn_count = 0;
+	if (requester->unacked_position == queue->started) {
+		requester->unacked_position++;
+		sending->has_outcomes = true;
+	}
+	requester->send_position = ++queue->started;
+	return START_LOCAL;
+}
+
+static enum start_result start_next(struct sending *sending)
+{
+	struct qp *qp = sending->qp;
 	struct rc_requester *requester = &qp->requester;
 	struct work_queue *queue = &qp->send_queue;
 	struct send_wqe *wqe = send_wqe_at(queue, queue->started);
@@ -159,7 +195,9 @@ static enum start_result start_next(struct qp *qp, const struct core *core)
 		return START_NOTHING;
 	if ((wqe->flags & IBV_SEND_FENCE) && requester->read_count)
 		return START_NOTHING;
-	if (!check_locally(qp, wqe, core))
+	if (rc_wqe_is_local(wqe))
+		return start_local(sending, wqe);
+	if (!check_locally(qp, wqe, sending->core))
 		return START_FAILED;
 	wqe->first_psn = requester->psn_next;
 	wqe->psn_count = rc_wqe_is_atomic(wqe) ? 1 : rc_packet_count(qp, wqe->length);
@@ -175,48 +213,16 @@ static struct packet_out *add_packet(struct sending *sending, uint32_t position,
 	struct packet_out *packet_out = outbox_add_packet(sending->out);
 	struct packet *packet = &packet_out->packet;
 
-	packet->opcode = opcode_byte(SERVICE_RC, operation);
+	packet->opcode = opcode_byte(xrc_service_of(sending->qp), operation);
+	packet->xrc_srqn = send_wqe_at(&sending->qp->send_queue, position)->remote_srqn;
 	packet->pkey = PKEY_DEFAULT;
 	packet->dest_qpn = sending->qp->attr.dest_qp_num;
 	packet->psn = psn;
 	packet_out->wqe_position = position;
+	if (psn != sending->qp->requester.psn_next)
+		qp_count(sending->qp, QP_RETRANSMITTED_PKTS);
 	sending->last = packet;
 	return packet_out;
-}
-
-static enum opcode send_operation(bool is_first, bool is_last, bool has_immediate)
-{
-	if (!is_last)
-		return is_first ? OPCODE_SEND_FIRST : OPCODE_SEND_MIDDLE;
-	if (is_first)
-		return has_immediate ? OPCODE_SEND_ONLY_IMM : OPCODE_SEND_ONLY;
-	return has_immediate ? OPCODE_SEND_LAST_IMM : OPCODE_SEND_LAST;
-}
-
-static enum opcode write_operation(bool is_first, bool is_last, bool has_immediate)
-{
-	if (!is_last)
-		return is_first ? OPCODE_WRITE_FIRST : OPCODE_WRITE_MIDDLE;
-	if (is_first)
-		return has_immediate ? OPCODE_WRITE_ONLY_IMM : OPCODE_WRITE_ONLY;
-	return has_immediate ? OPCODE_WRITE_LAST_IMM : OPCODE_WRITE_LAST;
-}
-
-static void set_payload(struct packet_out *packet, const struct send_wqe *wqe, uint32_t offset,
-			uint32_t bytes)
-{
-	packet->packet.payload_bytes = bytes;
-	if (bytes == 0)
-		return;
-	if (wqe->is_inline) {
-		packet->payload.kind = PAYLOAD_INLINE;
-		packet->payload.inline_bytes = (const uint8_t *)&wqe->inline_bytes + offset;
-		return;
-	}
-	packet->payload.kind = PAYLOAD_SGE;
-	packet->payload.sge.list = wqe->sge;
-	packet->payload.sge.count = wqe->sge_count;
-	packet->payload.sge.offset = offset;
 }
 
 /* A packet of a SEND or WRITE. */
@@ -224,28 +230,10 @@ static void add_message_packet(struct sending *sending, uint32_t position, uint3
 {
 	const struct send_wqe *wqe = send_wqe_at(&sending->qp->send_queue, position);
 	uint32_t payload_max = sending->qp->path.payload_max;
-	bool is_first = psn == wqe->first_psn;
-	bool is_last = psn_add(psn, 1) == rc_wqe_end(wqe);
-	bool has_immediate = rc_wqe_has_immediate(wqe);
-	bool is_write = rc_wqe_is_write(wqe);
-	enum opcode operation = is_write ? write_operation(is_first, is_last, has_immediate)
-					 : send_operation(is_first, is_last, has_immediate);
-	struct packet_out *packet_out = add_packet(sending, position, operation, psn);
-	struct packet *packet = &packet_out->packet;
+	struct packet_out *packet =
+		add_packet(sending, position, message_packet_operation(wqe, psn), psn);
 
-	set_payload(packet_out, wqe, rc_wqe_offset(wqe, psn, payload_max),
-		    rc_wqe_payload_bytes(wqe, psn, payload_max));
-	if (is_write && is_first) {
-		packet->reth.address = wqe->remote_address;
-		packet->reth.rkey = wqe->rkey;
-		packet->reth.length = wqe->length;
-	}
-	if (!is_last)
-		return;
-	if (has_immediate)
-		packet->immediate = wqe->immediate;
-	/* A WRITE without immediate raises no completion at the peer, so none is solicited. */
-	packet->solicited = (wqe->flags & IBV_SEND_SOLICITED) && (!is_write || has_immediate);
+	message_packet_fill(packet, wqe, payload_max);
 }
 
 /* Asks for the answers [@psn, @psn + @count) of a READ. */
@@ -283,7 +271,9 @@ static void add_atomic_request(struct sending *sending, uint32_t position, uint3
 /* A quarter of the flow window may pass between two of them. */
 static bool is_quarter_due(const struct qp *qp)
 {
-	int64_t quarter = qp->path.outbound->bytes_max / 4;
+	int64_t bytes_max =
+		atomic_load_explicit(&qp->path.outbound->bytes_max, memory_order_relaxed);
+	int64_t quarter = bytes_max / 4;
 	int64_t since = (int64_t)qp->requester.packets_since_ack_request *
 			flow_packet_cost(qp->path.payload_max);
 
@@ -447,10 +437,12 @@ static bool send_all(struct sending *sending)
 	while (result == SEND_DONE) {
 		cursor_skip_settled(qp);
 		if (requester->send_position == qp->send_queue.started) {
-			enum start_result start = start_next(qp, sending->core);
+			enum start_result start = start_next(sending);
 
+			if (start == START_LOCAL)
+				continue;
 			if (start != START_DONE)
-				return start == START_FAILED;
+				return start != START_NOTHING;
 		}
 		wqe = wqe_at_cursor(qp);
 		if (wqe->has_failed)
@@ -479,7 +471,7 @@ bool rc_requester_output(struct qp *qp, const struct core *core, struct outbox *
 		requester->probe_is_due = false;
 		send_probe(&sending);
 	}
-	has_more = send_all(&sending);
+	has_more = send_all(&sending) || sending.has_outcomes;
 	if (!sending.last)
 		return has_more;
 	if (!sending.last->ack_requested)
@@ -494,6 +486,6 @@ void rc_requester_fail_wqe(struct qp *qp, uint32_t position, uint32_t psn,
 	struct send_wqe *wqe = send_wqe_at(&qp->send_queue, position);
 
 	VBN_ASSERT(psn_is_within(psn, wqe->first_psn, wqe->psn_count));
-	mark_failed(qp, wqe, status, complaint);
+	send_fail(qp, wqe, status, complaint);
 	rc_retry_go_back(qp, psn);
 }

@@ -25,13 +25,16 @@
  * the completion it may cause. A NAK that asks for E is withdrawn when E moves.
  *
  * An acknowledgement is due when a packet that asks for one was executed and
- * when a repeat came, never on its own; output sends one for all of them.
+ * when a repeat came, never on its own; output sends one for all of them. It may be held for
+ * a moment (rc_replay.c), but not in the middle of a message, where the peer's window waits for
+ * it, nor after a repeat, which says that it waits already.
  */
 #include "transport/rc.h"
 
 #include <string.h>
 
 #include "base/psn.h"
+#include "transport/counting.h"
 #include "wire/syndrome.h"
 
 _Static_assert((PSN_MASK + 1) % HOLD_WINDOW == 0, "a PSN's place must not change when PSNs wrap");
@@ -90,7 +93,7 @@ void rc_responder_stop(struct qp *qp, struct hold_pool *holds)
 
 	held_drop(responder, holds, HOLD_WINDOW);
 	responder->response_count = 0;
-	responder->ack_is_due = false;
+	rc_replay_forget_ack(responder);
 	responder->nak_is_due = false;
 	responder->event_is_due = false;
 }
@@ -135,12 +138,16 @@ static uint32_t request_psns(const struct qp *qp, const struct packet *packet)
 static void note_acknowledgement(struct rc_responder *responder, const struct packet *packet)
 {
 	if (!opcode_has(opcode_properties_of(packet->opcode), OPCODE_HAS_PAYLOAD)) {
-		responder->ack_is_due = false;
+		rc_replay_forget_ack(responder);
 		return;
 	}
 	responder->ack_psn = packet->psn;
-	if (packet->ack_requested)
-		responder->ack_is_due = true;
+	if (!packet->ack_requested)
+		return;
+	responder->ack_is_due = true;
+	/* In the middle of a message: it is the window that waits, and no program is told yet. */
+	if (responder->message != MESSAGE_NONE)
+		responder->ack_is_urgent = true;
 }
 
 static enum reason execute(struct qp *qp, const struct packet *packet, const struct core *core,
@@ -208,15 +215,18 @@ static enum reason receive_ahead(struct qp *qp, const struct packet *packet,
 		responder->nak_is_given = true;
 	}
 	responder->gap_last_psn = packet->psn;
+	qp_count(qp, QP_OUT_OF_SEQUENCE);
 	return hold_packet(responder, packet, core->holds);
 }
 
 static enum reason receive_repeat(struct qp *qp, const struct packet *packet,
 				  const struct core *core)
 {
+	qp_count(qp, QP_DUPLICATE_REQUEST);
 	if (!opcode_has(opcode_properties_of(packet->opcode), OPCODE_HAS_PAYLOAD))
 		return rc_replay_duplicate(qp, packet, core);
 	qp->responder.ack_is_due = true;
+	qp->responder.ack_is_urgent = true;
 	return REASON_DROP_DUPLICATE;
 }
 

@@ -11,6 +11,9 @@
  *           scheduled. At expiry one of retry_cnt tries is used up and the cursor
  *           goes back to psn_unacked; without a try left the oldest WQE fails with
  *           RETRY_EXC_ERR. Code 0 means that there is no such timer.
+ *           A peer on this host that is stopped, which shows by its not looking at its
+ *           packets (flow.h), uses up no tries and is sent nothing again: all that
+ *           was sent still waits in its socket.
  *   rnr     a peer without a receive asked us to wait (9.7.5.2.8). Nothing is sent and the
  *           two others stand still. Progress ends the wait: a copy of the request that
  *           was delayed on its way may have found a receive in the meantime. rnr_retry 7
@@ -34,6 +37,7 @@
  * never sent twice (Karn): going back or probing ends the measurement.
  */
 #include "base/assert.h"
+#include "transport/counting.h"
 #include "transport/rc.h"
 #include "transport/rc_wqe.h"
 #include "wire/syndrome.h"
@@ -83,6 +87,7 @@ static void start_retry_timer(struct qp *qp, const struct core *core)
 
 	qp->requester.retry_deadline = interval ? vbn_time_add(core->now, interval)
 						: VBN_TIME_NEVER;
+	qp->requester.retry_served = flow_served_at(qp->path.outbound);
 }
 
 static void start_probe_timer(struct qp *qp, const struct core *core)
@@ -200,12 +205,18 @@ void rc_retry_rnr(struct qp *qp, uint8_t timer_code, const struct core *core)
 	stop_timers(requester);
 	requester->retries_left = qp->attr.retry_cnt;
 	requester->rnr_deadline = vbn_time_add(core->now, rnr_timer_ns(timer_code));
+	qp_count(qp, QP_RNR_NAK_RETRY_ERR);
 }
 
 static void retry_expired(struct qp *qp, const struct core *core)
 {
 	struct rc_requester *requester = &qp->requester;
 
+	if (flow_is_unserved_since(qp->path.outbound, requester->retry_served)) {
+		start_retry_timer(qp, core);
+		return;
+	}
+	qp_count(qp, QP_LOCAL_ACK_TIMEOUT_ERR);
 	if (requester->retries_left == 0) {
 		struct complaint complaint = {.reason = REASON_RETRY_EXCEEDED,
 					      .qpn = qp->number,

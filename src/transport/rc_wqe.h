@@ -45,6 +45,12 @@ static inline bool rc_wqe_has_immediate(const struct send_wqe *wqe)
 	return wqe->opcode == IBV_WR_SEND_WITH_IMM || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
+/* Done here, without a packet (rc_local.c). It has no PSN. */
+static inline bool rc_wqe_is_local(const struct send_wqe *wqe)
+{
+	return wqe->opcode == IBV_WR_BIND_MW || wqe->opcode == IBV_WR_LOCAL_INV;
+}
+
 /* The PSN behind its last one. */
 static inline uint32_t rc_wqe_end(const struct send_wqe *wqe)
 {

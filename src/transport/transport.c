@@ -5,13 +5,18 @@
  */
 #include "transport/transport.h"
 
+#include "transport/counting.h"
 #include "transport/rc.h"
+#include "transport/uc.h"
+#include "transport/ud.h"
+#include "transport/xrc.h"
 #include "wire/opcode.h"
 
 /* Requests of the peer are executed and answered. */
 static bool responds(const struct qp *qp)
 {
-	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
+	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD ||
+	       qp->state == IBV_QPS_SQE;
 }
 
 /* Requests of our own are under way or may start. */
@@ -33,24 +38,53 @@ static enum reason take_answer(struct qp *qp, const struct packet *packet, const
 	return reason;
 }
 
-enum reason qp_receive(struct qp *qp, const struct packet *packet, const struct core *core,
-		       struct outbox *out)
+static enum service service_of(const struct qp *qp)
+{
+	if (qp_is_datagram(qp))
+		return SERVICE_UD;
+	return qp_is_uc(qp) ? SERVICE_UC : xrc_service_of(qp);
+}
+
+/* Of the two halves of an XRC connection one hears requests, the other answers. */
+static bool is_half_of(const struct qp *qp, opcode_properties properties)
+{
+	if (qp->type == IBV_QPT_XRC_SEND)
+		return opcode_has(properties, OPCODE_IS_RESPONSE);
+	return qp->type != IBV_QPT_XRC_RECV || opcode_has(properties, OPCODE_IS_REQUEST);
+}
+
+static enum reason take_in(struct qp *qp, const struct packet *packet, const struct core *core,
+			   struct outbox *out)
 {
 	opcode_properties properties = opcode_properties_of(packet->opcode);
 
-	if (opcode_service(packet->opcode) != SERVICE_RC)
+	if (opcode_service(packet->opcode) != service_of(qp) || !is_half_of(qp, properties))
 		return REASON_DROP_SERVICE;
+	if (qp_is_unreliable(qp) && !responds(qp))
+		return REASON_DROP_QP_STATE;
+	if (qp_is_unreliable(qp))
+		return qp_is_datagram(qp) ? ud_receive(qp, packet, core, out)
+					  : uc_receive(qp, packet, core, out);
 	if (opcode_has(properties, OPCODE_IS_RESPONSE))
 		return requests(qp) ? take_answer(qp, packet, core, out) : REASON_DROP_QP_STATE;
-	if (opcode_has(properties, OPCODE_IS_REQUEST))
-		return responds(qp) ? rc_responder_receive(qp, packet, core, out)
-				    : REASON_DROP_QP_STATE;
-	return REASON_DROP_OPCODE;
+	return responds(qp) ? rc_responder_receive(qp, packet, core, out) : REASON_DROP_QP_STATE;
+}
+
+enum reason qp_receive(struct qp *qp, const struct packet *packet, const struct core *core,
+		       struct outbox *out)
+{
+	struct outbox_mark mark = outbox_mark(out);
+	enum reason reason;
+
+	counting_received(qp, packet);
+	reason = take_in(qp, packet, core, out);
+	counting_handed_out(qp, out, mark);
+	return reason;
 }
 
 void qp_deadline(struct qp *qp, const struct core *core)
 {
-	if (requests(qp))
+	if (requests(qp) && !qp_is_unreliable(qp))
 		rc_retry_deadline(qp, core);
 }
 
@@ -60,8 +94,20 @@ vbn_time qp_next_deadline(const struct qp *qp)
 
 	if (!requests(qp))
 		return VBN_TIME_NEVER;
+	if (qp_is_uc(qp))
+		return uc_send_next_deadline(qp);
 	return vbn_time_min(requester->retry_deadline,
 			    vbn_time_min(requester->rnr_deadline, requester->probe_deadline));
+}
+
+vbn_time qp_ack_deadline(const struct qp *qp)
+{
+	return qp->responder.ack_is_held ? qp->responder.ack_held_until : VBN_TIME_NEVER;
+}
+
+bool qp_owes_ack(const struct qp *qp)
+{
+	return qp->responder.ack_is_due;
 }
 
 /*
@@ -70,19 +116,52 @@ vbn_time qp_next_deadline(const struct qp *qp)
  * reports what had its outcome before and the request that failed; once a send was
  * flushed nothing but flushes may follow (C9-220).
  */
-bool qp_output(struct qp *qp, const struct core *core, struct outbox *out)
+static bool output(struct qp *qp, const struct core *core, struct outbox *out,
+		   struct outbox_mark mark)
 {
+	bool was_held = qp->responder.ack_is_held;
+	uint32_t answers_end;
 	bool is_full = false;
 
 	if (responds(qp) || qp->state == IBV_QPS_ERR) {
 		is_full |= rc_responder_run_held(qp, core, out);
 		is_full |= rc_replay_output(qp, core, out);
 	}
+	answers_end = out->packet_count;
 	if (requests(qp) || (qp->state == IBV_QPS_ERR && !qp->has_flushed_sends))
 		is_full |= rc_completer_output(qp, out);
 	if (requests(qp))
 		is_full |= rc_requester_output(qp, core, out);
+	if (was_held && answers_end > mark.packet_count)
+		rc_replay_let_write_lead(out, answers_end - 1);
 	if (qp->state == IBV_QPS_ERR)
 		is_full |= qp_flush_output(qp, out);
+	return is_full;
+}
+
+/* The same without a peer to answer; a failed send flushes the others, a failed receive all. */
+static bool output_unreliable(struct qp *qp, const struct core *core, struct outbox *out)
+{
+	bool is_full = false;
+
+	if (requests(qp) || (qp->state == IBV_QPS_ERR && !qp->has_flushed_sends))
+		is_full |= qp_is_datagram(qp) ? ud_send_output(qp, core, out)
+					      : uc_send_output(qp, core, out);
+	if (is_full)
+		return true;
+	if (qp->state == IBV_QPS_SQE)
+		is_full |= qp_flush_sends(qp, out);
+	if (qp->state == IBV_QPS_ERR)
+		is_full |= qp_flush_output(qp, out);
+	return is_full;
+}
+
+bool qp_output(struct qp *qp, const struct core *core, struct outbox *out)
+{
+	struct outbox_mark mark = outbox_mark(out);
+	bool is_full = qp_is_unreliable(qp) ? output_unreliable(qp, core, out)
+					    : output(qp, core, out, mark);
+
+	counting_handed_out(qp, out, mark);
 	return is_full;
 }

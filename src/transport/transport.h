@@ -28,13 +28,32 @@
 #include "transport/qp.h"
 #include "wire/packet.h"
 
+/* Where a packet came from, for QPs that hear anybody. */
+struct datagram_source {
+	uint8_t header[GRH_BYTES]; /* goes in front of the payload (ud_receive.c) */
+	bool has_header;	   /* it says something; otherwise the LID does */
+	uint16_t lid;		   /* 0 where there are none */
+};
+
 /* What surrounds a call: the time, the memory, the way to copy, the hold pool. */
 struct core {
 	vbn_time now;
 	const struct memory *memory;
 	const struct copier *copier;
 	struct hold_pool *holds;
+	/*
+	 * The program hears of a message, or sees it, now and may answer: an ACK may wait for that.
+	 */
+	bool may_hold_ack;
+	/* Of the packet that qp_receive() takes in; a UD QP needs it, others do not look at it. */
+	const struct datagram_source *source;
+	/* How many datagrams qp_output() may hand out, where they are paced. */
+	bool paces_datagrams;
+	uint32_t datagrams_max;
 };
+
+/* So long may an ACK be held. */
+#define ACK_HOLD_NS (25 * VBN_MICROSECOND)
 
 /* --- life (qp_create.c) --- */
 
@@ -45,11 +64,26 @@ struct core {
 size_t qp_bytes(const struct ibv_qp_cap *cap);
 /*
  * Makes a QP in RESET in @memory, qp_bytes() zeroed bytes aligned to 64. @cap is
- * granted exactly as given. RC only for now: other types are the caller's to refuse.
+ * granted exactly as given. RC and UD: other types are the caller's to refuse.
  */
 struct qp *qp_init(void *memory, const struct ibv_qp_cap *cap, enum ibv_qp_type type,
 		   uint32_t number, uint32_t pd, bool signals_all);
-/* Gives back what the QP holds of the pool and of flows. The memory stays the caller's. */
+/*
+ * Counts in @counters instead of memory of the QP's own. It is the caller's, of any value, and
+ * stays until the QP's last call. Before the first packet.
+ */
+void qp_count_in(struct qp *qp, struct qp_counters *counters);
+/*
+ * Receives come from @srq, which outlives the QP; max_recv_wr must be 0. Before the first
+ * packet. The calls that then touch the SRQ, and need its lock as well, are qp_receive(),
+ * qp_output(), qp_modify() and qp_fini(); its event is for the caller to take after them.
+ */
+void qp_attach_srq(struct qp *qp, struct srq *srq);
+/* For an XRC_RECV QP: the same, for all SRQs of @domain, which one lock guards. */
+void qp_attach_xrc(struct qp *qp, struct xrc_domain *domain);
+/*
+ * Gives back what the QP holds of the pool, of flows and of an SRQ. The memory stays the caller's.
+ */
 void qp_fini(struct qp *qp, struct hold_pool *holds);
 
 /* --- states (qp_state.c) --- */
@@ -68,9 +102,12 @@ struct qp_limits {
  */
 int qp_modify_check(const struct qp *qp, const struct ibv_qp_attr *attr, int mask,
 		    const struct qp_limits *limits, const char **complaint_text);
+/* The part of it that is about an address vector: NULL, or what is wrong with it. */
+const char *qp_address_check(const struct ibv_ah_attr *ah, const struct qp_limits *limits);
 /*
- * Does what qp_modify_check() allowed. At RTR the caller passes the @path of the
- * connection (otherwise NULL). Moving to ERROR starts flushing, to RESET forgets all.
+ * Does what qp_modify_check() allowed. At RTR the caller passes the @path of the connection
+ * (otherwise NULL; for UD it says only what fits a packet). Moving to ERROR starts flushing, to
+ * RESET forgets all.
  */
 void qp_modify(struct qp *qp, const struct ibv_qp_attr *attr, int mask, const struct path *path,
 	       const struct core *core);
@@ -88,6 +125,8 @@ void qp_query(const struct qp *qp, struct ibv_qp_attr *attr);
  */
 int qp_post_send(struct qp *qp, const struct ibv_send_wr *wr, const struct copier *copier,
 		 struct complaint *complaint);
+/* IBV_WR_BIND_MW of a type 1 window, which qp_post_send() refuses. */
+int qp_post_bind_type_1(struct qp *qp, const struct ibv_send_wr *wr, struct complaint *complaint);
 /* Takes back the last @count requests; qp_output() has not run since they were posted. */
 void qp_unpost_sends(struct qp *qp, uint32_t count);
 int qp_post_recv(struct qp *qp, const struct ibv_recv_wr *wr, struct complaint *complaint);
@@ -95,14 +134,22 @@ int qp_post_recv(struct qp *qp, const struct ibv_recv_wr *wr, struct complaint *
 /* --- events --- */
 
 /*
- * Takes in one packet that passed parsing and whose source was checked. Returns
- * REASON_NONE or why it was ignored (a DROP_ reason, for the counters).
+ * Takes in one packet that passed parsing and whose source, for a connected QP, was checked.
+ * Returns REASON_NONE or why it was ignored (a DROP_ reason, for the counters). For a UC or UD QP
+ * @out must have room for a completion; others come to terms with a full one.
  */
 enum reason qp_receive(struct qp *qp, const struct packet *packet, const struct core *core,
 		       struct outbox *out);
 /* Acts on deadlines at or before core->now. */
 void qp_deadline(struct qp *qp, const struct core *core);
 vbn_time qp_next_deadline(const struct qp *qp);
+/*
+ * When an ACK that is held leaves at the latest, by qp_output() without core.may_hold_ack; NEVER:
+ * none is held. Sooner is better, as soon as the program turns out not to answer.
+ */
+vbn_time qp_ack_deadline(const struct qp *qp);
+/* Whether an ACK is held or due, and qp_output() has something to send. */
+bool qp_owes_ack(const struct qp *qp);
 
 /*
  * Fills @out with what there is to send, complete and tell. True: it stopped for

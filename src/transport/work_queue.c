@@ -2,7 +2,10 @@
 /* Layout and life of a ring of work queue entries. */
 #include "transport/work_queue.h"
 
+#include <string.h>
+
 #include "base/assert.h"
+#include "memory/memory.h"
 
 #define SLOT_ALIGNMENT 16u
 
@@ -29,12 +32,22 @@ static uint64_t send_slot_bytes(uint32_t sge_max, uint32_t inline_max)
 	return slot_round(larger(bytes, sizeof(struct send_wqe)));
 }
 
-static uint64_t recv_slot_bytes(uint32_t sge_max)
+uint32_t recv_wqe_slot_bytes(uint32_t sge_max)
 {
 	uint64_t list = (uint64_t)sge_max * sizeof(struct ibv_sge);
 	uint64_t bytes = offsetof(struct recv_wqe, sge) + list;
 
-	return slot_round(larger(bytes, sizeof(struct recv_wqe)));
+	VBN_ASSERT(sge_max <= WORK_QUEUE_SGE_MAX);
+	return (uint32_t)slot_round(larger(bytes, sizeof(struct recv_wqe)));
+}
+
+void recv_wqe_fill(struct recv_wqe *wqe, const struct ibv_recv_wr *wr)
+{
+	wqe->wr_id = wr->wr_id;
+	wqe->sge_count = (uint32_t)wr->num_sge;
+	wqe->length = sge_bytes(wr->sg_list, wqe->sge_count);
+	if (wqe->sge_count)
+		memcpy(wqe->sge, wr->sg_list, wqe->sge_count * sizeof(*wr->sg_list));
 }
 
 /* The power of two that holds @wr_max entries. */
@@ -60,8 +73,7 @@ size_t work_queue_recv_bytes(uint32_t wr_max, uint32_t sge_max)
 {
 	if (!wr_max)
 		return 0;
-	VBN_ASSERT(sge_max <= WORK_QUEUE_SGE_MAX);
-	return capacity_of(wr_max) * recv_slot_bytes(sge_max);
+	return (size_t)capacity_of(wr_max) * recv_wqe_slot_bytes(sge_max);
 }
 
 static void init(struct work_queue *queue, void *slots, uint32_t wr_max, uint64_t slot_bytes,
@@ -86,7 +98,7 @@ void work_queue_init_send(struct work_queue *queue, void *slots, uint32_t wr_max
 
 void work_queue_init_recv(struct work_queue *queue, void *slots, uint32_t wr_max, uint32_t sge_max)
 {
-	init(queue, slots, wr_max, recv_slot_bytes(sge_max), sge_max);
+	init(queue, slots, wr_max, recv_wqe_slot_bytes(sge_max), sge_max);
 }
 
 /*
@@ -105,7 +117,12 @@ enum ibv_wc_opcode send_wqe_completion_opcode(const struct send_wqe *wqe)
 	switch (wqe->opcode) {
 	case IBV_WR_SEND:
 	case IBV_WR_SEND_WITH_IMM:
+	case IBV_WR_SEND_WITH_INV:
 		return IBV_WC_SEND;
+	case IBV_WR_BIND_MW:
+		return IBV_WC_BIND_MW;
+	case IBV_WR_LOCAL_INV:
+		return IBV_WC_LOCAL_INV;
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 		return IBV_WC_RDMA_WRITE;

@@ -28,18 +28,26 @@
 #include <infiniband/verbs.h>
 
 #include "base/reason.h"
+#include "memory/window.h"
 
 struct send_wqe {
 	uint64_t wr_id;
-	uint64_t remote_address;
+	union {
+		uint64_t remote_address;
+		struct { /* UD */
+			uint32_t remote_qpn;
+			uint32_t remote_qkey;
+		};
+	};
 	uint64_t compare_add; /* compare value, or the value to add */
 	uint64_t swap;
 	uint32_t rkey;
-	uint32_t immediate; /* network order, or the rkey to invalidate */
-	uint32_t length;    /* bytes of the message; for an atomic 8 */
-	uint32_t first_psn; /* set when started */
-	uint32_t psn_count; /* set when started: packets of the request, or of its answer */
-	uint16_t flags;	    /* IBV_SEND_* */
+	uint32_t remote_srqn; /* XRC */
+	uint32_t immediate;   /* network order, or the rkey to invalidate, here or there */
+	uint32_t length;      /* bytes of the message; for an atomic 8 */
+	uint32_t first_psn;   /* set when started */
+	uint32_t psn_count;   /* set when started: packets of the request, or of its answer; or 0 */
+	uint16_t flags;	      /* IBV_SEND_* */
 	uint16_t sge_count;
 	uint8_t opcode; /* enum ibv_wr_opcode */
 	bool is_signalled;
@@ -50,6 +58,7 @@ struct send_wqe {
 	struct complaint complaint;
 	/* Followed by the scatter/gather list, or by inline bytes. */
 	union {
+		struct window_bind bind;
 		struct ibv_sge sge[1];
 		uint8_t inline_bytes[1];
 	};
@@ -98,6 +107,10 @@ static inline struct recv_wqe *recv_wqe_at(const struct work_queue *queue, uint3
 	return (struct recv_wqe *)(queue->slots +
 				   (size_t)(position & queue->slot_mask) * queue->slot_bytes);
 }
+
+/* Bytes of a slot for a list of @sge_max, a multiple of 16, and what posting puts there. */
+uint32_t recv_wqe_slot_bytes(uint32_t sge_max);
+void recv_wqe_fill(struct recv_wqe *wqe, const struct ibv_recv_wr *wr);
 
 /* What a completion of @wqe calls the operation. */
 enum ibv_wc_opcode send_wqe_completion_opcode(const struct send_wqe *wqe);

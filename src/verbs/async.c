@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Asynchronous events: what happened to which object. Each event that names a CQ or
- * a QP is counted there, and the object's destruction waits for its acknowledgement.
+ * Asynchronous events: what happened to which object. Each event that names a CQ,
+ * a QP or an SRQ is counted there, and the object's destruction waits for its acknowledgement.
  */
 #include <errno.h>
 
@@ -12,8 +12,9 @@
 #include "verbs/cq.h"
 #include "verbs/export.h"
 #include "verbs/qp.h"
+#include "verbs/srq.h"
 
-enum subject { SUBJECT_CQ, SUBJECT_QP, SUBJECT_OTHER };
+enum subject { SUBJECT_CQ, SUBJECT_QP, SUBJECT_SRQ, SUBJECT_OTHER };
 
 static enum subject subject_of(enum ibv_event_type type)
 {
@@ -29,14 +30,15 @@ static enum subject subject_of(enum ibv_event_type type)
 	case IBV_EVENT_PATH_MIG_ERR:
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
 		return SUBJECT_QP;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		return SUBJECT_SRQ;
 	case IBV_EVENT_DEVICE_FATAL:
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:
 	case IBV_EVENT_LID_CHANGE:
 	case IBV_EVENT_PKEY_CHANGE:
 	case IBV_EVENT_SM_CHANGE:
-	case IBV_EVENT_SRQ_ERR:
-	case IBV_EVENT_SRQ_LIMIT_REACHED:
 	case IBV_EVENT_CLIENT_REREGISTER:
 	case IBV_EVENT_GID_CHANGE:
 	case IBV_EVENT_WQ_FATAL:
@@ -56,6 +58,10 @@ static void count_taken(const struct event *event)
 		atomic_fetch_add_explicit(&qp_of(event->object)->events_taken, 1,
 					  memory_order_relaxed);
 		break;
+	case SUBJECT_SRQ:
+		atomic_fetch_add_explicit(&srq_of(event->object)->events_taken, 1,
+					  memory_order_relaxed);
+		break;
 	case SUBJECT_OTHER:
 		break;
 	}
@@ -69,6 +75,7 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
 		errno = inherited_object("ibv_get_async_event");
 		return -1;
 	}
+	engine_watch_ports(context_engine(context));
 	if (event_queue_pop(context_of(context)->async, &taken, count_taken) != 0)
 		return -1;
 	*event = (struct ibv_async_event){.event_type = taken.type};
@@ -78,6 +85,9 @@ EXPORT int ibv_get_async_event(struct ibv_context *context, struct ibv_async_eve
 		break;
 	case SUBJECT_QP:
 		event->element.qp = taken.object;
+		break;
+	case SUBJECT_SRQ:
+		event->element.srq = taken.object;
 		break;
 	case SUBJECT_OTHER:
 		event->element.port_num = taken.port;
@@ -98,6 +108,7 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 {
 	struct ibv_cq *cq = event->element.cq;
 	struct ibv_qp *qp = event->element.qp;
+	struct ibv_srq *srq = event->element.srq;
 
 	switch (subject_of(event->event_type)) {
 	case SUBJECT_CQ:
@@ -105,6 +116,9 @@ EXPORT void ibv_ack_async_event(struct ibv_async_event *event)
 		break;
 	case SUBJECT_QP:
 		acknowledge(&qp->mutex, &qp->cond, &qp->events_completed);
+		break;
+	case SUBJECT_SRQ:
+		acknowledge(&srq->mutex, &srq->cond, &srq->events_completed);
 		break;
 	case SUBJECT_OTHER:
 		break;

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "engine/deputy.h"
 #include "engine/explain.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
@@ -51,6 +52,9 @@ EXPORT int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
 		return explain_call(EBUSY, "ibv_destroy_comp_channel",
 				    "%d completion queues use the channel; destroy them first",
 				    users);
+	/* In a child of fork nobody waits: its threads are the parent's. */
+	if (!context_is_inherited(context))
+		deputy_dismiss(context_engine(context), channel_of(ibv)->events);
 	event_queue_destroy(channel_of(ibv)->events);
 	free(channel_of(ibv));
 	context_release(context);
@@ -79,7 +83,8 @@ EXPORT int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq
 		errno = inherited_object("ibv_get_cq_event");
 		return -1;
 	}
-	if (event_queue_pop(channel_of(channel)->events, &event, cq_count_taken) != 0)
+	if (deputy_pop(context_engine(channel->context), channel_of(channel)->events, &event,
+		       cq_count_taken) != 0)
 		return -1;
 	*cq = event.object;
 	*cq_context = (*cq)->cq_context;

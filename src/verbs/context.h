@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include <infiniband/verbs.h>
 
@@ -19,10 +20,13 @@
 #define PORT_NUMBER 1 /* each device has this one port */
 
 struct context {
+	LIST_ENTRY(context) next; /* of all open ones; under library_lock() */
 	struct listed_device *device;
 	struct engine_use *use;
 	struct event_queue *async;
+	struct engine_port *port;
 	atomic_uint references; /* the open itself, and each object */
+	int imported_fd;	/* what it was imported by, and is closed with it; or -1 */
 	struct verbs_context verbs;
 };
 
@@ -36,9 +40,10 @@ static inline struct engine *context_engine(struct ibv_context *ibv)
 	return context_of(ibv)->use->engine;
 }
 
+/* As it is now; good as long as the context. */
 static inline const struct device *context_device(struct ibv_context *ibv)
 {
-	return &context_of(ibv)->device->device;
+	return engine_port_device(context_of(ibv)->port);
 }
 
 /* True in a child of fork: the context and its objects belong to the parent. */
@@ -46,6 +51,15 @@ static inline bool context_is_inherited(struct ibv_context *ibv)
 {
 	return engine_is_inherited(context_engine(ibv));
 }
+
+/* Opens @device once more. NULL with errno, and a sentence for @call. */
+struct context *context_open(const char *call, struct listed_device *device);
+/*
+ * The listed device of the open context for whose cmd_fd @is_it says yes, held for the caller;
+ * NULL: there is none.
+ */
+struct listed_device *context_find_device(bool (*is_it)(int cmd_fd, const void *wanted),
+					  const void *wanted);
 
 void context_hold(struct ibv_context *ibv);
 void context_release(struct ibv_context *ibv);

@@ -12,43 +12,67 @@
 #include "verbs/context.h"
 #include "verbs/export.h"
 #include "verbs/operations.h"
+#include "verbs/pd.h"
 
-static int check_create(struct ibv_context *context, struct ibv_comp_channel *channel, int vector)
+static int check_create(const char *call, struct ibv_context *context,
+			struct ibv_comp_channel *channel, uint32_t vector)
 {
-	static const char call[] = "ibv_create_cq";
-
 	if (channel && channel->context != context)
 		return explain_call(EINVAL, call,
 				    "the completion channel belongs to another open device");
-	if (vector < 0 || vector >= context->num_comp_vectors)
+	if (vector >= (uint32_t)context->num_comp_vectors)
 		return explain_call(EINVAL, call,
 				    "completion vector %d does not exist; num_comp_vectors is %d",
-				    vector, context->num_comp_vectors);
+				    (int)vector, context->num_comp_vectors);
 	return 0;
 }
 
-static void init(struct cq *cq, struct ibv_context *context, void *cq_context,
-		 struct ibv_comp_channel *channel)
+static void init(struct cq *cq, struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr)
 {
 	cq->ibv.context = context;
-	cq->ibv.channel = channel;
-	cq->ibv.cq_context = cq_context;
+	cq->ibv.channel = attr->channel;
+	cq->ibv.cq_context = attr->cq_context;
 	cq->ibv.handle = context_next_handle();
 	pthread_mutex_init(&cq->ibv.mutex, NULL);
 	pthread_cond_init(&cq->ibv.cond, NULL);
+	pthread_mutex_init(&cq->poll_lock, NULL);
 }
 
 static void release(struct cq *cq)
 {
+	pthread_mutex_destroy(&cq->poll_lock);
 	pthread_cond_destroy(&cq->ibv.cond);
 	pthread_mutex_destroy(&cq->ibv.mutex);
 	free(cq);
 }
 
-EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
-				    struct ibv_comp_channel *channel, int comp_vector)
+static int create_in_engine(struct cq *cq, const struct ibv_cq_init_attr_ex *attr)
 {
-	int error = check_create(context, channel, comp_vector);
+	struct ibv_context *context = cq->ibv.context;
+	struct pd *pd = NULL;
+	struct engine_cq_attr engine_attr = {
+		.capacity = attr->cqe,
+		.channel = attr->channel ? channel_of(attr->channel)->events : NULL,
+		.async = context_of(context)->async,
+		.object = &cq->ibv,
+	};
+
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
+		pd = pd_find("ibv_create_cq_ex", attr->parent_domain);
+		if (!pd)
+			return -EINVAL;
+		engine_attr.pd = pd->engine_pd;
+		engine_attr.allocator = pd_allocator(pd);
+	}
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS)
+		engine_attr.ignores_overrun = attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
+	return engine_cq_create_from(context_engine(context), &engine_attr, &cq->engine_cq);
+}
+
+struct cq *cq_create(const char *call, struct ibv_context *context,
+		     const struct ibv_cq_init_attr_ex *attr)
+{
+	int error = check_create(call, context, attr->channel, attr->comp_vector);
 	struct cq *cq;
 
 	if (error) {
@@ -57,21 +81,33 @@ EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *
 	}
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
-		return out_of_memory("ibv_create_cq");
-	init(cq, context, cq_context, channel);
-	error = engine_cq_create(context_engine(context), (uint32_t)cqe,
-				 channel ? channel_of(channel)->events : NULL,
-				 context_of(context)->async, &cq->ibv, &cq->engine_cq);
+		return out_of_memory(call);
+	init(cq, context, attr);
+	error = create_in_engine(cq, attr);
 	if (error) {
 		release(cq);
-		errno = engine_error("ibv_create_cq", error);
+		errno = engine_error(call, error);
 		return NULL;
 	}
 	cq->ibv.cqe = (int)engine_cq_capacity(cq->engine_cq);
-	if (channel)
-		channel_attach(channel);
+	if (attr->channel)
+		channel_attach(attr->channel);
 	context_hold(context);
-	return &cq->ibv;
+	return cq;
+}
+
+EXPORT struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+				    struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = (uint32_t)cqe,
+		.cq_context = cq_context,
+		.channel = channel,
+		.comp_vector = (uint32_t)comp_vector,
+	};
+	struct cq *cq = cq_create("ibv_create_cq", context, &attr);
+
+	return cq ? &cq->ibv : NULL;
 }
 
 EXPORT int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
@@ -135,6 +171,19 @@ int cq_poll(struct ibv_cq *ibv, int count, struct ibv_wc *entries)
 	int taken = engine_cq_poll(cq_of(ibv)->engine_cq, count, entries);
 
 	return taken < 0 ? -engine_error("ibv_poll_cq", taken) : taken;
+}
+
+int cq_modify(struct ibv_cq *ibv, struct ibv_modify_cq_attr *attr)
+{
+	int error;
+
+	if (attr->attr_mask != IBV_CQ_ATTR_MODERATE)
+		return explain_call(EINVAL, "ibv_modify_cq",
+				    "attr_mask is 0x%x; IBV_CQ_ATTR_MODERATE is all there is",
+				    attr->attr_mask);
+	error = engine_cq_moderate(cq_of(ibv)->engine_cq, attr->moderate.cq_count,
+				   attr->moderate.cq_period);
+	return error ? engine_error("ibv_modify_cq", error) : 0;
 }
 
 int cq_request_notification(struct ibv_cq *ibv, int solicited_only)

@@ -84,17 +84,24 @@ int library_acquire(struct engine_use **use)
 	if (!current || engine_is_inherited(current->engine))
 		error = create_use();
 	if (!error) {
-		current->contexts++;
+		current->users++;
 		*use = current;
 	}
 	library_unlock();
 	return error;
 }
 
+void library_hold(struct engine_use *use)
+{
+	library_lock();
+	use->users++;
+	library_unlock();
+}
+
 void library_release(struct engine_use *use)
 {
 	library_lock();
-	if (--use->contexts == 0) {
+	if (--use->users == 0) {
 		if (current == use)
 			current = NULL;
 		engine_destroy(use->engine);

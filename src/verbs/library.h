@@ -12,10 +12,10 @@
 #include "engine/engine.h"
 #include "engine/settings.h"
 
-/* One engine and the contexts that use it. */
+/* One engine and those who use it: contexts, event channels, endpoints. */
 struct engine_use {
 	struct engine *engine;
-	unsigned int contexts; /* under library_lock() */
+	unsigned int users; /* under library_lock() */
 };
 
 /* Reads the environment at the first call. */
@@ -27,6 +27,8 @@ void library_unlock(void);
 
 /* Creates the engine for the first user. 0 or a negative errno. */
 int library_acquire(struct engine_use **use);
+/* One more user of @use. */
+void library_hold(struct engine_use *use);
 /* The last user ends the engine; all objects are gone then. */
 void library_release(struct engine_use *use);
 

@@ -4,9 +4,8 @@
  *
  * Which flags this device knows is decided here; whether they fit together and what
  * the memory allows is the engine's to find out. A region of no bytes is refused, as the
- * kernel refuses it. The optional rights are hints and are dropped. HUGETLB is a promise
- * of the program and MW_BIND a right that nothing asks for; both are taken without
- * effect.
+ * kernel refuses it. The optional rights (relaxed ordering) are hints and are dropped.
+ * HUGETLB is a promise of the program, taken without effect.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,26 +15,25 @@
 #include "engine/explain.h"
 #include "verbs/context.h"
 #include "verbs/export.h"
+#include "verbs/mr.h"
 #include "verbs/pd.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-struct mr_face {
-	struct ibv_mr ibv;
-	struct engine_mr *engine_mr;
-};
-
 #define ACCESS_ENGINE \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
-	 IBV_ACCESS_REMOTE_ATOMIC)
-#define ACCESS_WITHOUT_EFFECT (IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB)
-#define ACCESS_KNOWN \
-	(ACCESS_ENGINE | ACCESS_WITHOUT_EFFECT | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND)
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ON_DEMAND)
+#define ACCESS_KNOWN (ACCESS_ENGINE | IBV_ACCESS_HUGETLB | IBV_ACCESS_ZERO_BASED)
 
-static struct mr_face *mr_of(struct ibv_mr *ibv)
+bool mr_is_own(const char *call, const struct mr_face *mr)
 {
-	return (struct mr_face *)ibv;
+	if (mr->engine_mr)
+		return true;
+	explain_call(EINVAL, call,
+		     "the region was imported; give it back by ibv_unimport_mr() and call this for "
+		     "the region that was registered");
+	return false;
 }
 
 static int check_access(const char *call, unsigned int access)
@@ -43,10 +41,6 @@ static int check_access(const char *call, unsigned int access)
 	access &= ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE;
 	if (access & ~(unsigned int)ACCESS_KNOWN)
 		return explain_call(EINVAL, call, "access 0x%x holds unknown bits", access);
-	if (access & IBV_ACCESS_ON_DEMAND)
-		return explain_call(EOPNOTSUPP, call,
-				    "IBV_ACCESS_ON_DEMAND is not offered (see odp_caps); leave it "
-				    "out: no region of this device is pinned");
 	return 0;
 }
 
@@ -57,7 +51,7 @@ static int check_length(const char *call, size_t length)
 	return 0;
 }
 
-static void fill(struct mr_face *mr, struct ibv_pd *pd, void *addr, size_t length)
+void mr_fill(struct mr_face *mr, struct ibv_pd *pd, void *addr, size_t length)
 {
 	mr->ibv.context = pd->context;
 	mr->ibv.pd = pd;
@@ -95,8 +89,9 @@ static struct ibv_mr *reg_mr(const char *call, struct ibv_pd *pd, void *addr, si
 		errno = engine_error(call, error);
 		return NULL;
 	}
-	fill(mr, pd, addr, length);
-	mr->ibv.handle = context_next_handle();
+	mr_fill(mr, pd, addr, length);
+	/* By which it is imported. */
+	mr->ibv.handle = mr->ibv.lkey;
 	context_hold(pd->context);
 	return &mr->ibv;
 }
@@ -165,7 +160,9 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *
 	bool changes_pd = flags & IBV_REREG_MR_CHANGE_PD;
 	struct pd *owner = NULL;
 	uint64_t iova = (uintptr_t)addr;
-	int error = check_change(ibv, flags, pd, addr, length, access);
+	int error = mr_is_own("ibv_rereg_mr", mr)
+			    ? check_change(ibv, flags, pd, addr, length, access)
+			    : EINVAL;
 
 	if (!error && changes_pd) {
 		owner = pd_find("ibv_rereg_mr", pd);
@@ -183,15 +180,19 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *ibv, int flags, struct ibv_pd *pd, void *
 		errno = engine_error("ibv_rereg_mr", error);
 		return IBV_REREG_MR_ERR_INPUT;
 	}
-	fill(mr, changes_pd ? pd : ibv->pd, moves ? addr : ibv->addr, moves ? length : ibv->length);
+	mr_fill(mr, changes_pd ? pd : ibv->pd, moves ? addr : ibv->addr,
+		moves ? length : ibv->length);
 	return 0;
 }
 
 EXPORT int ibv_dereg_mr(struct ibv_mr *ibv)
 {
 	struct ibv_context *context = ibv->context;
-	int error = engine_mr_destroy(mr_of(ibv)->engine_mr);
+	int error;
 
+	if (!mr_is_own("ibv_dereg_mr", mr_of(ibv)))
+		return EINVAL;
+	error = engine_mr_destroy(mr_of(ibv)->engine_mr);
 	if (error)
 		return -error;
 	free(mr_of(ibv));

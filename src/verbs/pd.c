@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Protection domains. The live ones stand in a table by handle: programs have been seen
- * to pass a copy of the struct, which kernel drivers accept, and of a copy nothing but the
- * public fields may be read.
+ * Protection domains, parent domains (parent_domain.c) among them. The live ones stand in a table
+ * by handle: programs have been seen to pass a copy of the struct, which kernel drivers accept, and
+ * of a copy nothing but the public fields may be read.
  */
 #include "verbs/pd.h"
 
@@ -69,6 +69,81 @@ struct pd *pd_find(const char *call, const struct ibv_pd *ibv)
 	return NULL;
 }
 
+struct ibv_pd *pd_bring_to_life(const char *call, struct pd *pd)
+{
+	if (!enlist(pd)) {
+		if (pd->is_imported)
+			engine_pd_let_go(pd->engine_pd);
+		else
+			engine_pd_destroy(pd->engine_pd);
+		free(pd);
+		return out_of_memory(call);
+	}
+	context_hold(pd->ibv.context);
+	return &pd->ibv;
+}
+
+/* The engine's PD of the live one of that handle, which has one more user now; or NULL. */
+static struct engine_pd *hold_live(const struct ibv_context *context, uint32_t handle)
+{
+	struct engine_pd *engine_pd = NULL;
+	const struct pd *pd;
+
+	pthread_mutex_lock(&live_lock);
+	pd = handle < live_capacity ? live[handle] : NULL;
+	if (pd &&
+	    context_engine(pd->ibv.context) == context_engine((struct ibv_context *)context)) {
+		engine_pd = pd->engine_pd;
+		engine_pd_hold(engine_pd);
+	}
+	pthread_mutex_unlock(&live_lock);
+	return engine_pd;
+}
+
+struct ibv_pd *pd_import(const char *call, struct ibv_context *context, uint32_t handle)
+{
+	struct pd *pd = calloc(1, sizeof(*pd));
+
+	if (!pd)
+		return out_of_memory(call);
+	pd->ibv.context = context;
+	pd->is_imported = true;
+	pd->engine_pd = hold_live(context, handle);
+	if (!pd->engine_pd) {
+		free(pd);
+		errno = explain_call(EINVAL, call,
+				     "handle %u is none of a PD that lives in this process",
+				     handle);
+		return NULL;
+	}
+	return pd_bring_to_life(call, pd);
+}
+
+static void bury(struct pd *pd)
+{
+	struct ibv_context *context = pd->ibv.context;
+
+	if (pd->td)
+		atomic_fetch_sub(&pd->td->users, 1);
+	free(pd);
+	context_release(context);
+}
+
+void pd_unimport(const char *call, struct ibv_pd *ibv)
+{
+	struct pd *pd = pd_find(call, ibv);
+
+	if (!pd)
+		return;
+	if (!pd->is_imported) {
+		explain_call(EINVAL, call, "the PD was not imported; it ends by ibv_dealloc_pd()");
+		return;
+	}
+	strike_off(pd);
+	engine_pd_let_go(pd->engine_pd);
+	bury(pd);
+}
+
 EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
 	struct pd *pd = calloc(1, sizeof(*pd));
@@ -83,29 +158,23 @@ EXPORT struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 		return NULL;
 	}
 	pd->ibv.context = context;
-	if (!enlist(pd)) {
-		engine_pd_destroy(pd->engine_pd);
-		free(pd);
-		return out_of_memory("ibv_alloc_pd");
-	}
-	context_hold(context);
-	return &pd->ibv;
+	return pd_bring_to_life("ibv_alloc_pd", pd);
 }
 
 EXPORT int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
 	struct pd *pd = pd_find("ibv_dealloc_pd", ibv);
-	struct ibv_context *context;
 	int error;
 
 	if (!pd)
 		return EINVAL;
-	context = pd->ibv.context;
+	if (pd->is_imported)
+		return explain_call(EINVAL, "ibv_dealloc_pd",
+				    "the PD was imported; give it back by ibv_unimport_pd()");
 	error = engine_pd_destroy(pd->engine_pd);
 	if (error)
 		return -error;
 	strike_off(pd);
-	free(pd);
-	context_release(context);
+	bury(pd);
 	return 0;
 }

@@ -15,6 +15,7 @@
 #define EXTENDED_QP_ROOM 512
 
 struct wr_builder;
+struct xrcd;
 
 struct qp {
 	union {
@@ -23,6 +24,7 @@ struct qp {
 		char room[EXTENDED_QP_ROOM];
 	};
 	struct engine_qp *engine_qp;
+	struct xrcd *xrcd;	    /* by which an XRC_RECV QP was made or opened; NULL otherwise */
 	struct ibv_qp_cap cap;	    /* as granted */
 	struct wr_builder *builder; /* NULL: created without send operations */
 	atomic_uint events_taken;   /* handed to the program; compared with those acknowledged */

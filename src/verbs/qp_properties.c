@@ -3,10 +3,10 @@
  * What a QP can tell about itself beyond its attributes.
  */
 #include <errno.h>
-#include <string.h>
 
 #include <infiniband/verbs.h>
 
+#include "engine/device.h"
 #include "engine/explain.h"
 #include "verbs/context.h"
 #include "verbs/export.h"
@@ -16,19 +16,31 @@
 #define IN_ORDER_WHOLE_MESSAGE 1
 #define IN_ORDER_ALIGNED_128_BYTES 2
 
-/* Enhanced connection establishment: this vendor has no options to offer. */
+/*
+ * Enhanced connection establishment: two devices of one vendor agree on abilities while their QPs
+ * are being connected. The vendor says that a Verbena is at the other end; of abilities that
+ * need agreement there are none yet, so that all options are taken away.
+ */
 EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	(void)qp;
-	memset(ece, 0, sizeof(*ece));
+	*ece = (struct ibv_ece){.vendor_id = DEVICE_VENDOR_ID};
 	return 0;
 }
 
 EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	(void)qp;
-	(void)ece;
-	return not_supported("ibv_set_ece", "options for enhanced connection establishment");
+	if (ece->comp_mask)
+		return explain_call(EINVAL, "ibv_set_ece", "comp_mask is 0x%x and must be 0",
+				    ece->comp_mask);
+	/* 0: the peer has no abilities to speak of. */
+	if (ece->vendor_id && ece->vendor_id != DEVICE_VENDOR_ID)
+		return explain_call(EINVAL, "ibv_set_ece",
+				    "vendor 0x%x is not this device's (0x%x): what its options "
+				    "mean is not known here",
+				    ece->vendor_id, DEVICE_VENDOR_ID);
+	return 0;
 }
 
 /*

@@ -12,7 +12,13 @@
 #define OPERATIONS_KNOWN \
 	(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND | \
 	 IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | \
-	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | \
+	 IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_SEND_WITH_INV)
+
+#define OPERATIONS_OF_DATAGRAMS (IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM)
+#define OPERATIONS_UNANSWERED \
+	(OPERATIONS_OF_DATAGRAMS | IBV_QP_EX_WITH_RDMA_WRITE | \
+	 IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV)
 
 struct wr_builder {
 	pthread_mutex_t lock;
@@ -25,12 +31,24 @@ struct wr_builder {
 	uint8_t *inline_bytes;	      /* inline_max for each request */
 };
 
-int wr_builder_check_operations(uint64_t operations)
+int wr_builder_check_operations(enum ibv_qp_type type, uint64_t operations)
 {
+	if (type == IBV_QPT_UD && operations & ~(uint64_t)OPERATIONS_OF_DATAGRAMS)
+		return explain_call(EOPNOTSUPP, "ibv_create_qp_ex",
+				    "send_ops_flags 0x%llx: a UD QP sends, with or without "
+				    "immediate, and does nothing else",
+				    (unsigned long long)operations);
+	if (type == IBV_QPT_UC && operations & ~(uint64_t)OPERATIONS_UNANSWERED)
+		return explain_call(
+			EOPNOTSUPP, "ibv_create_qp_ex",
+			"send_ops_flags 0x%llx: a UC QP sends, writes and binds, with or without "
+			"immediate, and does nothing else",
+			(unsigned long long)operations);
 	if (operations & ~(uint64_t)OPERATIONS_KNOWN)
 		return explain_call(EOPNOTSUPP, "ibv_create_qp_ex",
-				    "send_ops_flags 0x%llx: this device sends, writes, reads and "
-				    "does atomics; windows, invalidation and TSO it does not have",
+				    "send_ops_flags 0x%llx: this device sends, writes, reads, does "
+				    "atomics, binds and invalidates windows; TSO and atomic writes "
+				    "it does not have",
 				    (unsigned long long)operations);
 	return 0;
 }
@@ -124,6 +142,34 @@ static void send_immediate(struct ibv_qp_ex *ex, __be32 imm_data)
 		request->imm_data = imm_data;
 }
 
+static void send_invalidate(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
+{
+	struct ibv_send_wr *request = begin(ex, IBV_WR_SEND_WITH_INV, IBV_QP_EX_WITH_SEND_WITH_INV);
+
+	if (request)
+		request->invalidate_rkey = invalidate_rkey;
+}
+
+static void local_invalidate(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
+{
+	struct ibv_send_wr *request = begin(ex, IBV_WR_LOCAL_INV, IBV_QP_EX_WITH_LOCAL_INV);
+
+	if (request)
+		request->invalidate_rkey = invalidate_rkey;
+}
+
+static void bind_window(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+			const struct ibv_mw_bind_info *bind_info)
+{
+	struct ibv_send_wr *request = begin(ex, IBV_WR_BIND_MW, IBV_QP_EX_WITH_BIND_MW);
+
+	if (!request)
+		return;
+	request->bind_mw.mw = mw;
+	request->bind_mw.rkey = rkey;
+	request->bind_mw.bind_info = *bind_info;
+}
+
 static void begin_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64_t operation,
 			 uint32_t rkey, uint64_t remote_addr, uint64_t compare_add, uint64_t swap)
 {
@@ -157,6 +203,26 @@ static struct ibv_send_wr *last(struct wr_builder *builder)
 		fail(builder, explain_call(EINVAL, "ibv_wr_set_*",
 					   "no work request was begun to which data could belong"));
 	return builder->error ? NULL : &builder->requests[builder->count - 1];
+}
+
+static void set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
+			uint32_t remote_qkey)
+{
+	struct ibv_send_wr *request = last(builder_of(ex));
+
+	if (!request)
+		return;
+	request->wr.ud.ah = ah;
+	request->wr.ud.remote_qpn = remote_qpn;
+	request->wr.ud.remote_qkey = remote_qkey;
+}
+
+static void set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
+{
+	struct ibv_send_wr *request = last(builder_of(ex));
+
+	if (request)
+		request->qp_type.xrc.remote_srqn = remote_srqn;
 }
 
 static struct ibv_sge *list_of(struct wr_builder *builder, const struct ibv_send_wr *request)
@@ -265,11 +331,16 @@ static void set_functions(struct ibv_qp_ex *ex)
 	ex->wr_abort = abort_batch;
 	ex->wr_send = send_plain;
 	ex->wr_send_imm = send_immediate;
+	ex->wr_send_inv = send_invalidate;
+	ex->wr_local_inv = local_invalidate;
+	ex->wr_bind_mw = bind_window;
 	ex->wr_rdma_write = write_plain;
 	ex->wr_rdma_write_imm = write_immediate;
 	ex->wr_rdma_read = read_plain;
 	ex->wr_atomic_cmp_swp = compare_swap;
 	ex->wr_atomic_fetch_add = fetch_add;
+	ex->wr_set_ud_addr = ex->qp_base.qp_type == IBV_QPT_UD ? set_ud_addr : NULL;
+	ex->wr_set_xrc_srqn = ex->qp_base.qp_type == IBV_QPT_XRC_SEND ? set_xrc_srqn : NULL;
 	ex->wr_set_sge = set_sge;
 	ex->wr_set_sge_list = set_sge_list;
 	ex->wr_set_inline_data = set_inline_data;

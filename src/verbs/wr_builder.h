@@ -19,11 +19,13 @@
 
 #include <stdint.h>
 
+#include <infiniband/verbs.h>
+
 struct qp;
 struct wr_builder;
 
-/* 0, or EOPNOTSUPP or EINVAL with the reason told: @operations of IBV_QP_EX_WITH_*. */
-int wr_builder_check_operations(uint64_t operations);
+/* 0, or EOPNOTSUPP with the reason told: @operations of IBV_QP_EX_WITH_*. */
+int wr_builder_check_operations(enum ibv_qp_type type, uint64_t operations);
 
 /* Sets the functions of @qp->ex. NULL without memory. */
 struct wr_builder *wr_builder_create(struct qp *qp, uint64_t operations);

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/byte_order.h"
 #include "wire/packet.h"
 
@@ -204,6 +205,19 @@ static void emit_udp(const struct frame_envelope *envelope, size_t udp_bytes, ui
 	checksum = (uint16_t)~udp_sum(&envelope->icrc, udp, udp_bytes);
 	/* Zero would say that there is none; the other zero of ones' complement serves. */
 	store_be16(udp + 6, checksum ? checksum : 0xffff);
+}
+
+void frame_emit_grh(const struct frame_envelope *envelope, size_t bth_bytes, uint8_t *bytes)
+{
+	size_t udp_bytes = UDP_HEADER_BYTES + bth_bytes + ICRC_BYTES;
+
+	VBN_ASSERT(bth_bytes <= UINT16_MAX / 2);
+	if (envelope->icrc.is_ipv6) {
+		emit_ipv6(envelope, udp_bytes, bytes);
+		return;
+	}
+	memset(bytes, 0, GRH_BYTES - IPV4_HEADER_BYTES);
+	emit_ipv4(envelope, udp_bytes, bytes + GRH_BYTES - IPV4_HEADER_BYTES);
 }
 
 size_t frame_emit(const struct frame *frame, uint8_t *bytes, size_t room)

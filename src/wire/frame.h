@@ -59,4 +59,10 @@ enum frame_verdict frame_parse(const uint8_t *bytes, size_t length, struct frame
  */
 size_t frame_emit(const struct frame *frame, uint8_t *bytes, size_t room);
 
+/*
+ * The GRH_BYTES in front of a datagram's payload in its receive (annex A17.4.5.2): the header of
+ * IPv6, or 20 zeros and the header of IPv4. @bth_bytes as in struct frame, at most UINT16_MAX / 2.
+ */
+void frame_emit_grh(const struct frame_envelope *envelope, size_t bth_bytes, uint8_t *bytes);
+
 #endif

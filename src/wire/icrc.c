@@ -23,11 +23,14 @@
 #include <isa-l/crc.h>
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/byte_order.h"
 #include "wire/packet.h"
 
-/* What stands for the LRH (eight bytes), the IPv6 and UDP headers and the BTH. */
-#define PSEUDO_HEADER_BYTES_MAX (8 + 40 + 8 + BTH_BYTES)
+/* What stands for the LRH (eight bytes), and the IPv6 and UDP headers. */
+#define PSEUDO_HEADER_BYTES_MAX (8 + 40 + 8)
+/* Of the BTH: FECN, BECN and six reserved bits, which routers may change. */
+#define VARIABLE_BYTE 4
 #define IPPROTO_BYTE_UDP 17
 
 /* Bytes of IPv4 and UDP header that follow the identification. */
@@ -60,6 +63,14 @@ static const uint32_t inverse_power[4][16] = {
 		0xa39442a5, 0x4ff1fa8c, 0xbc26806e, 0x1b2888be,
 		0x7910287d, 0xb8721901, 0x7bea74c8, 0x655ffa6b,
 	},
+};
+
+/* What each bit of the identification, the lowest first, changes at the end of the headers. */
+static const uint32_t identification_bit[16] = {
+	0x9b73ead4, 0xed96d3e9, 0x005ca193, 0x00b94326,
+	0x0172864c, 0x02e50c98, 0x05ca1930, 0x0b943260,
+	0x81256527, 0xd93bcc0f, 0x69069e5f, 0xd20d3cbe,
+	0x7f6b7f3d, 0xfed6fe7a, 0x26dcfab5, 0x4db9f56a,
 };
 
 /* What the four coefficients that leave at the top put back: i times x^4. */
@@ -107,25 +118,49 @@ static uint8_t *put_udp(const struct icrc_envelope *envelope, size_t udp_bytes, 
 	return bytes + 8;
 }
 
-uint32_t icrc_compute(const struct icrc_envelope *envelope, const uint8_t *bth, size_t bth_bytes)
+uint32_t icrc_of_headers(const struct icrc_envelope *envelope, size_t bth_bytes)
 {
 	uint8_t pseudo[PSEUDO_HEADER_BYTES_MAX], *end = pseudo + 8;
 	size_t udp_bytes = 8 + bth_bytes + ICRC_BYTES;
-	size_t copied_bytes = bth_bytes < BTH_BYTES ? bth_bytes : BTH_BYTES;
-	uint32_t crc;
 
 	memset(pseudo, 0xff, 8);
 	end = envelope->is_ipv6 ? put_ipv6(envelope, udp_bytes, end)
 				: put_ipv4(envelope, udp_bytes, end);
 	end = put_udp(envelope, udp_bytes, end);
-	memcpy(end, bth, copied_bytes);
-	/* FECN, BECN and six reserved bits. */
-	if (copied_bytes > 4)
-		end[4] = 0xff;
-	end += copied_bytes;
 	/* As zlib's crc32(): takes and gives values after the final inversion. */
-	crc = crc32_gzip_refl(0, pseudo, (uint64_t)(end - pseudo));
-	return crc32_gzip_refl(crc, bth + copied_bytes, bth_bytes - copied_bytes);
+	return crc32_gzip_refl(0, pseudo, (uint64_t)(end - pseudo));
+}
+
+uint32_t icrc_number_headers(uint32_t headers, uint16_t identification)
+{
+	for (uint32_t bits = identification; bits; bits &= bits - 1)
+		headers ^= identification_bit[__builtin_ctz(bits)];
+	return headers;
+}
+
+uint32_t icrc_continue(uint32_t headers, uint8_t *bth, size_t bth_bytes)
+{
+	uint8_t kept = bth[VARIABLE_BYTE];
+	uint32_t crc;
+
+	VBN_ASSERT(bth_bytes >= BTH_BYTES);
+	bth[VARIABLE_BYTE] = 0xff;
+	crc = crc32_gzip_refl(headers, bth, bth_bytes);
+	bth[VARIABLE_BYTE] = kept;
+	return crc;
+}
+
+uint32_t icrc_compute(const struct icrc_envelope *envelope, const uint8_t *bth, size_t bth_bytes)
+{
+	uint8_t start[BTH_BYTES];
+	size_t start_bytes = bth_bytes < BTH_BYTES ? bth_bytes : BTH_BYTES;
+	uint32_t crc = icrc_of_headers(envelope, bth_bytes);
+
+	memcpy(start, bth, start_bytes);
+	if (start_bytes > VARIABLE_BYTE)
+		start[VARIABLE_BYTE] = 0xff;
+	crc = crc32_gzip_refl(crc, start, start_bytes);
+	return crc32_gzip_refl(crc, bth + start_bytes, bth_bytes - start_bytes);
 }
 
 static uint32_t times_x(uint32_t a)
@@ -159,20 +194,24 @@ static uint32_t retreat(uint32_t a, uint32_t bytes)
 	return a;
 }
 
-bool icrc_solve_identification(const struct icrc_envelope *envelope, const uint8_t *bth,
-			       size_t bth_bytes, uint32_t received, uint16_t *identification)
+bool icrc_solve_difference(uint32_t difference, size_t bth_bytes, uint16_t *change)
 {
-	struct icrc_envelope zero = *envelope;
-	uint32_t difference;
-
-	if (envelope->is_ipv6)
-		return false;
-	zero.identification = 0;
-	difference = received ^ icrc_compute(&zero, bth, bth_bytes);
 	difference = retreat(difference, (uint32_t)(AFTER_IDENTIFICATION_BYTES + bth_bytes + 4));
 	if (difference & 0xffff)
 		return false;
 	/* The byte that was sent first holds the highest coefficients. */
-	*identification = (uint16_t)(difference >> 24 | (difference >> 8 & 0xff00));
+	*change = (uint16_t)(difference >> 24 | (difference >> 8 & 0xff00));
 	return true;
+}
+
+bool icrc_solve_identification(const struct icrc_envelope *envelope, const uint8_t *bth,
+			       size_t bth_bytes, uint32_t received, uint16_t *identification)
+{
+	struct icrc_envelope zero = *envelope;
+
+	if (envelope->is_ipv6)
+		return false;
+	zero.identification = 0;
+	return icrc_solve_difference(received ^ icrc_compute(&zero, bth, bth_bytes), bth_bytes,
+				     identification);
 }

@@ -34,11 +34,26 @@ struct icrc_envelope {
 uint32_t icrc_compute(const struct icrc_envelope *envelope, const uint8_t *bth, size_t bth_bytes);
 
 /*
+ * The same in two steps, for many packets of one length: what the IP and UDP headers
+ * contribute, as a value to go on from; then a packet. The second step writes to
+ * byte 4 of the BTH, which the ICRC does not cover, and restores it.
+ */
+uint32_t icrc_of_headers(const struct icrc_envelope *envelope, size_t bth_bytes);
+uint32_t icrc_continue(uint32_t headers, uint8_t *bth, size_t bth_bytes);
+/* From @headers with identification 0 to those with @identification. IPv4 only. */
+uint32_t icrc_number_headers(uint32_t headers, uint16_t identification);
+
+/*
  * Whether some identification makes @received right for @envelope (whose own
  * identification is ignored); then it is stored to @identification. IPv4 only.
  */
 bool icrc_solve_identification(const struct icrc_envelope *envelope, const uint8_t *bth,
 			       size_t bth_bytes, uint32_t received, uint16_t *identification);
+/*
+ * The same where the ICRC is known with some identification: @difference is what was
+ * received, exclusive or that; @change what the right identification is, exclusive or that.
+ */
+bool icrc_solve_difference(uint32_t difference, size_t bth_bytes, uint16_t *change);
 
 static inline uint32_t icrc_load(const uint8_t *bytes)
 {

@@ -53,6 +53,22 @@
 	X(service, ATOMIC_ACKNOWLEDGE, \
 	  RESPONSE | OPCODE_IS_ATOMIC | ONLY | OPCODE_HAS_AETH | OPCODE_HAS_ATOMIC_ACK_ETH)
 
+/*
+ * The holes of the reliable services: reserved, or of operations that came later (FLUSH, ATOMIC
+ * WRITE). Their bytes behind the BTH count as payload, since nobody looks at them.
+ */
+#define UNOFFERED (OPCODE_IS_UNOFFERED | OPCODE_IS_REQUEST | ONLY | OPCODE_HAS_PAYLOAD)
+#define UNOFFERED_OPERATIONS(X, service) \
+	X(service, 0x15) \
+	X(service, 0x18) \
+	X(service, 0x19) \
+	X(service, 0x1a) \
+	X(service, 0x1b) \
+	X(service, 0x1c) \
+	X(service, 0x1d) \
+	X(service, 0x1e) \
+	X(service, 0x1f)
+
 #define ALL_OPERATIONS(X) \
 	RELIABLE_OPERATIONS(X, RC, 0) \
 	CONNECTED_OPERATIONS(X, UC, 0) \
@@ -80,6 +96,10 @@ static const struct {
 #define X(service, operation, bits) \
 	[SERVICE_##service << 5 | OPCODE_##operation] = {{bits}, HEADER_BYTES(bits)},
 	ALL_OPERATIONS(X)
+#undef X
+#define X(service, operation) [SERVICE_##service << 5 | (operation)] = {{UNOFFERED}, BTH_BYTES},
+	UNOFFERED_OPERATIONS(X, RC)
+	UNOFFERED_OPERATIONS(X, XRC)
 #undef X
 	[OPCODE_BYTE_CNP] = {{CNP_PROPERTIES}, HEADER_BYTES(CNP_PROPERTIES)},
 };

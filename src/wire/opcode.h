@@ -68,6 +68,11 @@ enum {
 	OPCODE_HAS_XRCETH = 1u << 16,
 	OPCODE_IS_CNP = 1u << 17,
 	OPCODE_IS_KNOWN = 1u << 18,
+	/*
+	 * A request of a reliable service for an operation that is not offered, or that does not
+	 * exist: all that is known is where its BTH ends. Whoever awaits it has to refuse it.
+	 */
+	OPCODE_IS_UNOFFERED = 1u << 19,
 };
 
 static inline uint8_t opcode_byte(enum service service, enum opcode opcode)
@@ -85,7 +90,10 @@ static inline enum opcode opcode_operation(uint8_t byte)
 	return (enum opcode)(byte & 0x1f);
 }
 
-/* All zero (OPCODE_IS_KNOWN clear) for a byte that is no opcode of any service. */
+/*
+ * All zero for a byte that is no opcode of any service, which nobody can answer. OPCODE_IS_KNOWN is
+ * clear for those that are only refused, too.
+ */
 opcode_properties opcode_properties_of(uint8_t byte);
 
 static inline bool opcode_has(opcode_properties properties, uint32_t bits)
@@ -93,7 +101,7 @@ static inline bool opcode_has(opcode_properties properties, uint32_t bits)
 	return (properties.bits & bits) == bits;
 }
 
-/* Bytes of BTH and all extension headers of this opcode; 0 where it is unknown. */
+/* Bytes of BTH and all extension headers of this opcode, as far as known; 0: it is none. */
 uint32_t opcode_header_bytes(uint8_t byte);
 
 /* "RC SEND_FIRST", for traces; "unknown 0x.." kinds answer "UNKNOWN". */

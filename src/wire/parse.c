@@ -84,9 +84,9 @@ enum reason packet_parse(const uint8_t *bytes, size_t length, struct packet *pac
 	if (bytes[1] & 0x0f)
 		return REASON_DROP_VERSION;
 	has = opcode_properties_of(bytes[0]);
-	if (!opcode_has(has, OPCODE_IS_KNOWN))
-		return REASON_DROP_OPCODE;
 	header_bytes = opcode_header_bytes(bytes[0]);
+	if (!header_bytes)
+		return REASON_DROP_OPCODE;
 	if (length < header_bytes)
 		return REASON_DROP_SHORT;
 	rest = length - header_bytes;

@@ -8,6 +8,7 @@
  * at their end. For them the size here is the smallest.
  */
 #include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 #include <stddef.h>
 
 #define FIXED_SIZE(type, bytes) \
@@ -120,4 +121,11 @@ FIXED_SIZE(struct ibv_qp_cap, 20)
 FIXED_SIZE(struct ibv_ah_attr, 32)
 FIXED_SIZE(struct ibv_async_event, 16)
 FIXED_SIZE(union ibv_gid, 16)
+FIXED_SIZE(struct rdma_cm_id, 416)
+FIELD_AT(struct rdma_cm_id, qp, 24)
+FIELD_AT(struct rdma_cm_id, route, 32)
+FIXED_SIZE(struct rdma_cm_event, 80)
+FIXED_SIZE(struct rdma_event_channel, 4)
+FIXED_SIZE(struct rdma_addrinfo, 96)
+FIXED_SIZE(struct rdma_conn_param, 24)
 /* clang-format on */

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Compares the names and versions that our library exports with the system's.
 
-Usage: symbols.py OUR_LIBRARY EXTRA_FILE [SYSTEM_LIBRARY]
+Usage: symbols.py OUR_LIBRARY SONAME EXTRA_FILE [SYSTEM_LIBRARY]
 
-Every name@version of the installed libibverbs.so.1 must be exported by ours with
-the same default-ness, the private node included. What we export beyond that stands
+Every name@version of the installed library of that SONAME must be exported by ours with
+the same default-ness, private nodes included. What we export beyond that stands
 in EXTRA_FILE, one name@version a line, or lies in a private node of a later release.
 """
 import re
@@ -32,11 +32,11 @@ def exports(library):
     return found
 
 
-def system_library():
+def system_library(name):
     """Where the linker finds the distribution's copy, whatever LD_LIBRARY_PATH says."""
     out = subprocess.run(["/sbin/ldconfig", "-p"], capture_output=True, text=True,
                          check=False).stdout
-    match = re.search(r"libibverbs\.so\.1 .*=> (\S+)", out)
+    match = re.search(re.escape(name) + r" .*=> (\S+)", out)
     return match.group(1) if match else None
 
 
@@ -48,10 +48,10 @@ def soname(library):
 
 
 def main(argv):
-    ours_path, extra_path = argv[1], argv[2]
-    theirs_path = argv[3] if len(argv) > 3 else system_library()
+    ours_path, wanted_soname, extra_path = argv[1:4]
+    theirs_path = argv[4] if len(argv) > 4 else system_library(wanted_soname)
     if not theirs_path:
-        print("skipped: the distribution's libibverbs.so.1 is not installed")
+        print(f"skipped: the distribution's {wanted_soname} is not installed")
         return SKIP
     ours, theirs = exports(ours_path), exports(theirs_path)
     with open(extra_path, encoding="utf-8") as f:
@@ -61,7 +61,7 @@ def main(argv):
         if not LATER_PRIVATE.search(name):
             complaints.append(f"not in {extra_path.split('/')[-1]}: {name}")
     complaints += [f"no longer exported: {name}" for name in sorted(extra - ours)]
-    if soname(ours_path) != "libibverbs.so.1":
+    if soname(ours_path) != wanted_soname:
         complaints.append(f"the SONAME is {soname(ours_path)}")
     for complaint in complaints:
         print(complaint)

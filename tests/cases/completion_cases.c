@@ -7,6 +7,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -221,6 +223,20 @@ static void no_event_for_what_is_already_there(void **state)
 	take_event(loop);
 }
 
+static void no_solicited_event_for_what_is_already_there(void **state)
+{
+	struct loop *loop = *state;
+
+	deliver(loop, true);
+	arm(loop, true);
+	assert_false(is_readable(loop->channel));
+	deliver(loop, false);
+	assert_false(is_readable(loop->channel));
+	deliver(loop, true);
+	assert_true(is_readable(loop->channel));
+	take_event(loop);
+}
+
 static void arming_an_idle_queue_again(void **state)
 {
 	struct loop *loop = *state;
@@ -286,6 +302,32 @@ static void descriptor_is_readable_until_drained(void **state)
 	assert_false(is_readable(loop->channel));
 }
 
+/* One edge for two events: who reads one of them only must look at the descriptor, not wait. */
+static void one_edge_for_two_events(void **state)
+{
+	struct loop *loop = *state;
+	struct epoll_event wanted = {.events = EPOLLIN | EPOLLET}, found;
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+
+	assert_true(epoll >= 0);
+	for (int i = 0; i < 2; i++) {
+		arm(loop, false);
+		deliver(loop, false);
+	}
+	assert_int_equal(epoll_ctl(epoll, EPOLL_CTL_ADD, loop->channel->fd, &wanted), 0);
+	assert_int_equal(epoll_wait(epoll, &found, 1, 0), 1);
+	take_event(loop);
+	assert_true(is_readable(loop->channel));
+	/* The next event is an edge of its own, whether the last one was read or not. */
+	arm(loop, false);
+	deliver(loop, false);
+	assert_int_equal(epoll_wait(epoll, &found, 1, 0), 1);
+	take_event(loop);
+	take_event(loop);
+	assert_false(is_readable(loop->channel));
+	close(epoll);
+}
+
 static void channel_that_does_not_block(void **state)
 {
 	struct loop *loop = *state;
@@ -315,11 +357,13 @@ int main(void)
 		CONNECTED(no_event_without_arming),
 		CONNECTED(arming_holds_for_one_event),
 		CONNECTED(no_event_for_what_is_already_there),
+		CONNECTED(no_solicited_event_for_what_is_already_there),
 		CONNECTED(arming_an_idle_queue_again),
 		CONNECTED(armed_for_solicited_messages_only),
 		CONNECTED(armed_for_all_then_for_solicited),
 		CONNECTED(failures_count_as_solicited),
 		CONNECTED(descriptor_is_readable_until_drained),
+		CONNECTED(one_edge_for_two_events),
 		CONNECTED(channel_that_does_not_block),
 	};
 

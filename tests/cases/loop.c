@@ -26,17 +26,22 @@ void loop_program_begin(void)
 	fail_after(100);
 }
 
-uint64_t loop_deadline(void)
+uint64_t loop_deadline_in(uint64_t nanoseconds)
 {
 	struct timespec time;
 
 	clock_gettime(CLOCK_MONOTONIC, &time);
-	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec + PATIENCE_NS;
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec + nanoseconds;
+}
+
+uint64_t loop_deadline(void)
+{
+	return loop_deadline_in(PATIENCE_NS);
 }
 
 bool loop_is_over(uint64_t deadline)
 {
-	return loop_deadline() - PATIENCE_NS > deadline;
+	return loop_deadline_in(0) > deadline;
 }
 
 static void open_side(struct loop *loop, struct loop_side *side, struct ibv_comp_channel *channel)

@@ -41,6 +41,7 @@ int loop_tear_down(void **state);
 
 /* Waiting is for the thing itself; this is when a test gives up. */
 uint64_t loop_deadline(void);
+uint64_t loop_deadline_in(uint64_t nanoseconds);
 bool loop_is_over(uint64_t deadline);
 
 /* --- requests, with the usual values filled in; callers change what they are about --- */

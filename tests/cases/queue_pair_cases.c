@@ -42,6 +42,45 @@ static void qp_without_a_completion_queue(void **state)
 	expect_no_qp(loop, &attr, EINVAL);
 }
 
+static void extended_qp_without_a_completion_queue(void **state)
+{
+	struct loop *loop = *state;
+	struct ibv_qp_init_attr_ex attr = {
+		.send_cq = loop->near.send_cq,
+		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
+		.qp_type = IBV_QPT_RC,
+		/* With the PD alone the header calls ibv_create_qp(). */
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
+		.pd = loop->nic.pd,
+	};
+
+	for (int i = 0; i < 2; i++) {
+		errno = 0;
+		assert_null(ibv_create_qp_ex(loop->nic.context, &attr));
+		assert_int_equal(errno, EINVAL);
+		expect_said_once("ibv_create_qp_ex");
+		attr.recv_cq = attr.send_cq;
+		attr.send_cq = NULL;
+	}
+}
+
+/* A copy of the struct is the PD too; one with a wrong handle is none, and not a crash. */
+static void qp_of_a_copied_protection_domain(void **state)
+{
+	struct loop *loop = *state;
+	struct ibv_pd copy = *loop->nic.pd;
+	struct ibv_qp_init_attr attr = usual_attr(loop);
+	struct ibv_qp *qp = ibv_create_qp(&copy, &attr);
+
+	assert_non_null(qp);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	copy.handle = 0x7fffffff;
+	errno = 0;
+	assert_null(ibv_create_qp(&copy, &attr));
+	assert_int_equal(errno, EINVAL);
+	expect_said_once("ibv_create_qp");
+}
+
 static void qp_larger_than_the_device(void **state)
 {
 	struct loop *loop = *state;
@@ -62,7 +101,7 @@ static void qp_larger_than_the_device(void **state)
 
 static void qp_of_another_type(void **state)
 {
-	static const enum ibv_qp_type types[] = {IBV_QPT_UC, IBV_QPT_UD, IBV_QPT_RAW_PACKET};
+	static const enum ibv_qp_type types[] = {IBV_QPT_DRIVER, IBV_QPT_RAW_PACKET};
 	struct loop *loop = *state;
 
 	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
@@ -308,6 +347,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_RESET(qp_without_a_completion_queue),
+		IN_RESET(extended_qp_without_a_completion_queue),
+		IN_RESET(qp_of_a_copied_protection_domain),
 		IN_RESET(qp_larger_than_the_device),
 		IN_RESET(qp_of_another_type),
 		IN_RESET(attribute_that_is_missing),

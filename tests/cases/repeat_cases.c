@@ -15,7 +15,7 @@
 #include "cases/said.h"
 #include "tools/pattern.h"
 
-#define ADDITIONS 1000u
+#define ADDITIONS 5000u
 #define WRITES 200u
 #define GUARD 0xa7
 
@@ -63,13 +63,16 @@ struct adder {
 	struct ibv_qp *qp;
 	struct ibv_cq *cq;
 	uint32_t posted, completed;
-	uint32_t first; /* its place in the list of results */
+	struct ibv_mr *results; /* one after the other, from first on */
+	uint32_t first;
 };
 
 static void post_addition(struct adder *adder)
 {
 	const struct loop *loop = adder->loop;
-	struct ibv_sge sge = loop_piece(&loop->near, 8 * (adder->first + adder->posted), 8);
+	uint64_t *results = adder->results->addr;
+	struct ibv_sge sge = {(uintptr_t)&results[adder->first + adder->posted], 8,
+			      adder->results->lkey};
 	struct ibv_send_wr request = loop_request(loop, IBV_WR_ATOMIC_FETCH_AND_ADD, &sge), *bad;
 
 	request.wr.atomic.remote_addr = (uintptr_t)loop->far.block;
@@ -110,17 +113,23 @@ static void additions_of_two_connections_happen_once(void **state)
 	struct ibv_cq *cq = ibv_create_cq(loop->nic.context, 64, NULL, NULL, 0);
 	struct ibv_qp *near = nic_create_qp(&loop->nic, cq, cq, LOOP_DEPTH);
 	struct ibv_qp *far = nic_create_qp(&loop->nic, cq, cq, LOOP_DEPTH);
+	uint64_t *results = calloc(2 * ADDITIONS, sizeof(*results));
+	struct ibv_mr *mr = ibv_reg_mr(loop->nic.pd, results, 2 * ADDITIONS * sizeof(*results),
+				       IBV_ACCESS_LOCAL_WRITE);
 	struct adder adders[2] = {
-		{.loop = loop, .qp = loop->near.qp, .cq = loop->near.send_cq},
-		{.loop = loop, .qp = near, .cq = cq, .first = ADDITIONS},
+		{.loop = loop, .qp = loop->near.qp, .cq = loop->near.send_cq, .results = mr},
+		{.loop = loop, .qp = near, .cq = cq, .results = mr, .first = ADDITIONS},
 	};
 
+	assert_non_null(mr);
 	nic_connect_pair(&loop->nic, near, far);
 	while (adders[0].completed < ADDITIONS || adders[1].completed < ADDITIONS)
 		for (int i = 0; i < 2; i++)
 			advance(&adders[i]);
 	assert_int_equal(*(uint64_t *)loop->far.block, 2 * ADDITIONS);
-	expect_each_number_once((const uint64_t *)loop->near.block, 2 * ADDITIONS);
+	expect_each_number_once(results, 2 * ADDITIONS);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	free(results);
 	assert_int_equal(ibv_destroy_qp(near), 0);
 	assert_int_equal(ibv_destroy_qp(far), 0);
 	assert_int_equal(ibv_destroy_cq(cq), 0);

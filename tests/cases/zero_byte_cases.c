@@ -121,6 +121,43 @@ static void message_of_no_bytes_into_a_buffer(void **state)
 	expect_completion(loop->near.send_cq, 1, IBV_WC_SUCCESS);
 }
 
+/* The pieces around it are taken as if it were not there, at both ends. */
+static void piece_of_no_bytes_among_others(void **state)
+{
+	struct loop *loop = *state;
+	struct ibv_qp_init_attr attr = {
+		.send_cq = loop->near.send_cq,
+		.recv_cq = loop->far.recv_cq,
+		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 3, .max_recv_sge = 3},
+		.qp_type = IBV_QPT_RC,
+	};
+	struct loop_side near = {.qp = ibv_create_qp(loop->nic.pd, &attr)};
+	struct loop_side far = {.qp = ibv_create_qp(loop->nic.pd, &attr)};
+	struct ibv_sge sources[] = {
+		loop_piece(&loop->near, 0, 3), {0, 0, 0xdeadbeef}, loop_piece(&loop->near, 3, 2)};
+	struct ibv_sge targets[] = {
+		{0, 0, 0xdeadbeef}, loop_piece(&loop->far, 0, 4), loop_piece(&loop->far, 8, 4)};
+	struct ibv_send_wr request = loop_request(loop, IBV_WR_SEND, sources);
+	struct ibv_recv_wr receive = {.wr_id = 2, .sg_list = targets, .num_sge = 3}, *bad;
+	struct ibv_wc completion;
+
+	assert_non_null(near.qp);
+	assert_non_null(far.qp);
+	nic_connect_pair(&loop->nic, near.qp, far.qp);
+	memcpy(loop->near.block, "abcde", 5);
+	request.num_sge = 3;
+	assert_int_equal(ibv_post_recv(far.qp, &receive, &bad), 0);
+	loop_must_post(&near, &request);
+	completion = loop_await(loop->far.recv_cq);
+	assert_int_equal(completion.status, IBV_WC_SUCCESS);
+	assert_int_equal(completion.byte_len, 5);
+	assert_memory_equal(loop->far.block, "abcd\0\0\0\0e", 10);
+	expect_completion(loop->near.send_cq, 1, IBV_WC_SUCCESS);
+	expect_silence();
+	assert_int_equal(ibv_destroy_qp(near.qp), 0);
+	assert_int_equal(ibv_destroy_qp(far.qp), 0);
+}
+
 #define CONNECTED(test) cmocka_unit_test_setup_teardown(test, loop_set_up, loop_tear_down)
 
 int main(void)
@@ -132,6 +169,7 @@ int main(void)
 		CONNECTED(remote_key_of_nothing),
 		CONNECTED(address_outside_of_the_region),
 		CONNECTED(message_of_no_bytes_into_a_buffer),
+		CONNECTED(piece_of_no_bytes_among_others),
 	};
 
 	loop_program_begin();

@@ -2,8 +2,9 @@
 """Pairs of hosts that stock programs run on.
 
 Each link is a context manager that gives two Host objects: virtual hosts of 127/8,
-which need no privilege, or two network namespaces joined by a veth pair, which are
-made here and removed again.
+which need no privilege, one such host twice, or two network namespaces joined by a
+veth pair, which are made here and removed again. Pairs with different numbers (0, 1, ...)
+do not know of each other.
 """
 import contextlib
 import os
@@ -43,15 +44,22 @@ def host(prefix, address):
 
 
 @contextlib.contextmanager
-def virtual_hosts(verbena, wrapper):
+def virtual_hosts(verbena, wrapper, pair_number=0):
     """Two addresses that another run beside this one does not use; LIDs want 127.0/16."""
-    block = 1 + os.getpid() % 180
+    first = 4 * pair_number + 2
+    yield virtual_host(verbena, wrapper, first), virtual_host(verbena, wrapper, first + 1)
 
-    def at(number):
-        address = f"127.0.{block}.{number}"
-        return host([verbena, "run", "--link", "udp", "--address", address, "--", *wrapper],
-                    address)
-    yield at(2), at(3)
+
+def virtual_host(verbena, wrapper, number):
+    address = f"127.0.{1 + os.getpid() % 180}.{number}"
+    return host([verbena, "run", "--link", "udp", "--address", address, "--", *wrapper], address)
+
+
+@contextlib.contextmanager
+def shared_host(verbena, wrapper, pair_number=0):
+    """Both ends under one address, through sockets all the same."""
+    end = virtual_host(verbena, wrapper, 4 * pair_number + 4)
+    yield end, end
 
 
 def ip(*arguments):
@@ -59,11 +67,11 @@ def ip(*arguments):
 
 
 @contextlib.contextmanager
-def namespaces(verbena, wrapper):
+def namespaces(verbena, wrapper, pair_number=0):
     """Two namespaces, each with two IPv4 and two IPv6 addresses on its end of a veth pair."""
     if os.geteuid() != 0:
         raise Unavailable("making network namespaces needs root")
-    names = [f"vbn-{side}-{os.getpid()}" for side in ("a", "b")]
+    names = [f"vbn-{side}-{os.getpid()}-{pair_number}" for side in ("a", "b")]
     made = []
     try:
         try:

@@ -5,8 +5,11 @@ The server counts as ready when it listens on its TCP port, seen in the network
 namespace of its own process. Nothing here waits for a fixed time: each wait ends
 with the event itself, with the end of the process, or at a deadline.
 """
+import collections
+import contextlib
 import ctypes
 import os
+import random
 import select
 import signal
 import socket
@@ -91,11 +94,27 @@ class Outcome(NamedTuple):
     seconds: float
 
 
+GIVEN_PORTS = collections.deque(maxlen=1000)
+LOWEST_PORT = 10000
+
+
+def server_ports():
+    """Those that the system gives to nobody who asks for any port, a client of another pair say."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
+        first = int(f.read().split()[0])
+    return range(LOWEST_PORT, max(first, LOWEST_PORT + 2 * GIVEN_PORTS.maxlen))
+
+
 def free_port():
-    """A TCP port nobody uses at the moment."""
-    with socket.socket() as s:
-        s.bind(("", 0))
-        return s.getsockname()[1]
+    """A TCP port nobody uses at the moment, and none that was given to another pair lately."""
+    ports = server_ports()
+    while True:
+        port = random.choice(ports)
+        with contextlib.suppress(OSError), socket.socket() as s:
+            s.bind(("", port))
+            if port not in GIVEN_PORTS:
+                GIVEN_PORTS.append(port)
+                return port
 
 
 def run_pair(server, client, port, seconds, environment=None, judge=None):

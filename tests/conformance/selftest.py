@@ -4,13 +4,17 @@
 import itertools
 import os
 import select
+import socket
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
+import document
 import matrix
 import pair
 import table
+import verbs
 
 SERVER = """
 import socket, sys
@@ -73,6 +77,22 @@ class RunPair(unittest.TestCase):
         self.assertEqual(outcome.problem, "bad")
 
 
+class FreePort(unittest.TestCase):
+    def test_no_client_is_given_it(self):
+        ports = {pair.free_port() for _ in range(pair.GIVEN_PORTS.maxlen)}
+        self.assertEqual(len(ports), pair.GIVEN_PORTS.maxlen)
+        with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
+            first, last = map(int, f.read().split())
+        self.assertFalse(ports & set(range(first, last + 1)))
+
+    def test_a_port_in_use_is_not_given(self):
+        with socket.create_server(("", pair.free_port())) as used:
+            ports = [used.getsockname()[1], pair.free_port()]
+            pair.GIVEN_PORTS.clear()
+            with mock.patch.object(pair, "server_ports", return_value=ports):
+                self.assertEqual(pair.free_port(), ports[1])
+
+
 class KilledRunner(unittest.TestCase):
     RUNNER = """
 import os, signal, sys
@@ -100,14 +120,33 @@ class Pairwise(unittest.TestCase):
     def test_every_two_choices_meet(self):
         parameters = matrix.parameters_of("ibv_rc_pingpong")
         chosen = matrix.pairwise(parameters)
-        possible = matrix.everything(parameters)
+        possible = matrix.cross_product(parameters)
         met = set().union(*(matrix.pairs_in(run) for run in chosen))
         self.assertEqual(met, set().union(*(matrix.pairs_in(run) for run in possible)))
         self.assertLess(len(chosen), len(possible) / 10)
 
+    def test_some_options_meet_all_at_once(self):
+        parameters = matrix.parameters_of("ib_send_bw")
+        chosen = matrix.pairwise(parameters, matrix.TOGETHER["ib_send_bw"])
+        self.assertTrue(any(matrix.TOGETHER["ib_send_bw"] <= matrix.labels_of(run)
+                            for run in chosen))
+
+    def test_a_cross_product_that_is_too_large_is_cut(self):
+        parameters = matrix.parameters_of("ibv_rc_pingpong")
+        runs = matrix.cross_product(parameters)
+        self.assertLess(len(runs), len(matrix.everything(parameters)) / 4)
+        for program in matrix.PROGRAMS:
+            parameters = matrix.parameters_of(program)
+            labels = {(name, choice.label) for run in matrix.everything(parameters)
+                      for name, choice in run.items()}
+            met = {(name, choice.label) for run in matrix.cross_product(parameters)
+                   for name, choice in run.items()}
+            self.assertEqual(met, labels)
+
     def test_impossible_runs_are_left_out(self):
         for run in matrix.everything(matrix.parameters_of("ibv_rc_pingpong")):
-            self.assertFalse(run["link"].kind == "hosts" and run["gid"].label == "GID 2nd")
+            self.assertFalse(run["link"].kind in ("hosts", "shared") and
+                             run["gid"].label == "GID 2nd")
 
 
 class Table(unittest.TestCase):
@@ -122,6 +161,59 @@ class Table(unittest.TestCase):
         stored, seen = {("p", "-a", "x"): "pass"}, {("p", "-a", "x"): "fail"}
         self.assertEqual(len(list(table.differences(stored, seen, ["x"]))), 1)
         self.assertEqual(list(table.differences(stored, seen, ["y"])), [])
+
+
+class Document(unittest.TestCase):
+    def test_sections_do_not_disturb_each_other(self):
+        text = document.with_section("# Title\n", "One", "first\n\n### Part\n\nof it")
+        text = document.with_section(text, "Two", "second")
+        text = document.with_section(text, "One", "third")
+        self.assertEqual(text, "# Title\n\n## One\n\nthird\n\n## Two\n\nsecond\n")
+        self.assertEqual(document.section(text, "Two"), "second\n")
+        self.assertEqual(document.section(text, "Three"), "")
+
+
+class Verbs(unittest.TestCase):
+    HEADER = """
+    /* int ibv_not_this(void); */
+    #define ibv_nor_this(x) f(x)
+    extern "C" {
+    struct s { int (*ibv_in_a_struct)(int x); };
+    struct ibv_pd *ibv_alloc_pd(struct s *x);
+    static inline int ibv_call(struct s *x)
+    {
+        return ibv_inner(x);
+    }
+    int __attribute__((const)) mult_to_ibv_rate(int mult);
+    }
+    """
+    SCRIPT = "IBVERBS_1.1 {\n global:\n ibv_alloc_pd;\n _ibv_more;\n} IBVERBS_1.0;\n" \
+             "IBVERBS_PRIVATE_34 {\n ibv_hidden;\n};"
+
+    def test_names_are_found(self):
+        names = verbs.verbs_among(verbs.declared(self.HEADER) + verbs.exported(self.SCRIPT))
+        self.assertEqual(names, {"ibv_alloc_pd", "ibv_call", "mult_to_ibv_rate", "ibv_more"})
+
+    def complaints(self, output, *wanted):
+        return list(verbs.complaints(verbs.parse(output), set(wanted)))
+
+    def test_a_forgotten_verb_is_told(self):
+        self.assertEqual(len(self.complaints("works\ta\t\t\n", "a", "b")), 1)
+        self.assertEqual(len(self.complaints("works\ta\t\t\nworks\tc\t\t\n", "a")), 1)
+        self.assertEqual(self.complaints("works\ta\t\t\n", "a"), [])
+
+    def test_what_does_not_hold_is_told(self):
+        for lines in ("works\ta\t\t\nbroken\ta\t\tx.c:1: y\n", "limit\ta\tEINVAL\tz\n",
+                      "works\ta\t\t\nrefused\ta\tEINVAL\tz\n"):
+            self.assertEqual(len(self.complaints(lines, "a")), 1, lines)
+
+    def test_rows_say_what_was_seen(self):
+        text = verbs.render(verbs.parse("heading\tH\nworks\ta\t\t\nworks\tb\t\t\n"
+                                        "works\tc\t\t\nlimit\tc\tEINVAL\tno x\n"
+                                        "refused\td\tEOPNOTSUPP\tno d\n"))
+        for row in ("| `a`, `b` | works |  |", "| `c` | works, with limits | no x: `EINVAL` |",
+                    "| `d` | refused | `EOPNOTSUPP`: no d |"):
+            self.assertIn(row, text)
 
 
 if __name__ == "__main__":

@@ -2,35 +2,39 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Runs the distribution's verbs programs on Verbena and compares with docs/conformance.md.
 
-Usage: stock.py --build DIR [--only PROGRAM] [--long] [--update] [--preload LIBRARY]
+Usage: stock.py --build DIR [--only PROGRAM] [--jobs N] [--long] [--update] [--preload LIBRARY]
 
-The whole table is written to DIR/conformance.md. Ends with 1 when a cell differs from
-the stored table, 77 when nothing could be tried. VERBENA_LONG=1 is the same as --long.
+Most of a run's time the programs wait for each other, so N pairs run at once, each on hosts of
+its own. The whole table is written to DIR/conformance.md. Ends with 1 when a cell differs from
+the stored table, 77 when nothing could be tried. VERBENA_LONG=1 is the same as --long, which
+tries every combination, without what perftest does before the first packet (quick_start.c).
 """
 import argparse
 import contextlib
 import os
+import queue
 import re
 import shutil
 import signal
 import sys
+import threading
 
+import document
 import hosts
 import matrix
 import pair
 import table
 
 SKIP = 77
-HERE = os.path.dirname(os.path.abspath(__file__))
-DOCUMENT = os.path.join(HERE, "..", "..", "docs", "conformance.md")
+QUICK_START = "tests/conformance/libquick_start.so"
 RUN_SECONDS = 300
-LINK_LAYER_INFINIBAND = {"VERBENA_LINK_LAYER": "infiniband"}
 
 
 def arguments_of(argv):
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--only", help="just this program; nothing is compared")
+    parser.add_argument("--jobs", type=int, default=4, help="so many pairs at once")
     parser.add_argument("--long", action="store_true",
                         default=os.environ.get("VERBENA_LONG") == "1")
     parser.add_argument("--update", action="store_true", help="rewrite the stored table")
@@ -46,13 +50,20 @@ class Session:
         self.results = {}
         self.runs = 0
         self.failures = 0
+        self.lock = threading.Lock()
 
     def wrapper(self):
         """What stands before each program besides `verbena run`."""
         preload = self.options.preload
+        if self.options.long and not preload:
+            preload = os.path.join(os.path.abspath(self.options.build), QUICK_START)
         return ["env", f"LD_PRELOAD={preload}"] if preload else []
 
     def note(self, program, labels, link, outcome, command):
+        with self.lock:
+            self.note_alone(program, labels, link, outcome, command)
+
+    def note_alone(self, program, labels, link, outcome, command):
         self.runs += 1
         for label in labels:
             key = (program, label, link)
@@ -82,8 +93,30 @@ def judge_pingpong(server, client):
     return None
 
 
+def judge_xrc_pingpong(server, client):
+    if "success" not in server or "success" not in client:
+        return "the program did not succeed"
+    return None
+
+
+def judge_qperf(_server, client):
+    # Without a single message it prints 0 or nothing.
+    if not any(float(figure) for figure in re.findall(r"^ +\w+ += +([\d.]+)", client, flags=re.M)):
+        return "the program printed no figure"
+    return None
+
+
+def judge_of(program):
+    if program == "ibv_xsrq_pingpong":
+        return judge_xrc_pingpong
+    if program == "qperf":
+        return judge_qperf
+    return judge_pingpong if program in matrix.PINGPONGS else judge_perftest
+
+
 def judge_perftest(server, client):
-    if not re.search(r"^\s*\d+\s+\d+\s+[\d.]+\s", client, flags=re.M):
+    # With a clock that hurries a busy machine makes the rate 0 and the time infinite.
+    if not re.search(r"^\s*\d+\s+\d+\s+(?:[\d.]+|inf)\s", client, flags=re.M):
         return "the client printed no row of results"
     return None
 
@@ -101,16 +134,31 @@ def gid_arguments(run, host):
 
 
 def command_of(program, run, host, port):
-    command = [program, "-p", str(port)]
-    if program != "ibv_rc_pingpong":
+    command = [*program.split(), "-p", str(port)]
+    if program not in matrix.PINGPONGS:
         command.append("-F")
     gid = gid_arguments(run, host)
     if gid:
-        command += ["-g" if program == "ibv_rc_pingpong" else "-x", *gid]
+        command += ["-g" if program in matrix.PINGPONGS else "-x", *gid]
     for name, choice in run.items():
         if name != "link":
             command += choice.arguments
     return command
+
+
+def qperf_commands(run, address, port):
+    """A second of each test; the server is told to quit afterwards."""
+    port = ["-lp", str(port)]
+    return (["qperf", *port],
+            ["qperf", "-H", address, *port, "-t", "1", *run["test"].arguments, "quit"])
+
+
+def commands_of(program, run, ends, port):
+    """Those of server and client."""
+    if program == "qperf":
+        return qperf_commands(run, ends[0].address, port)
+    server, client = (command_of(program, run, end, port) for end in ends)
+    return server, client + [ends[0].address]
 
 
 def try_run(session, program, run, ends):
@@ -118,15 +166,14 @@ def try_run(session, program, run, ends):
     environment = dict(setting for name, choice in run.items() if name != "link"
                        for setting in choice.environment)
     labels = [choice.label for name, choice in run.items() if name != "link"]
-    judge = judge_pingpong if program == "ibv_rc_pingpong" else judge_perftest
+    judge = judge_of(program)
     try:
-        server, client = (command_of(program, run, end, port) for end in ends)
+        server, client = commands_of(program, run, ends, port)
     except RuntimeError as error:
         outcome = pair.Outcome(False, str(error), "", "", 0)
         session.note(program, labels, run["link"].label, outcome, program)
         return
-    outcome = pair.run_pair(ends[0].prefix + server,
-                            ends[1].prefix + client + [ends[0].address],
+    outcome = pair.run_pair(ends[0].prefix + server, ends[1].prefix + client,
                             port, RUN_SECONDS, environment, judge)
     shown = " ".join([f"{name}={value}" for name, value in environment.items()] + client)
     session.note(program, labels, run["link"].label, outcome, shown)
@@ -148,46 +195,83 @@ def try_with_lids(session, ends):
     command = ["ibv_rc_pingpong", "-p", str(port), "-n", "100"]
     outcome = pair.run_pair(ends[0].prefix + command,
                             ends[1].prefix + command + [ends[0].address],
-                            port, RUN_SECONDS, LINK_LAYER_INFINIBAND, judge_pingpong)
+                            port, RUN_SECONDS, dict(matrix.LIDS), judge_pingpong)
     session.note("ibv_rc_pingpong", ["LIDs without -g"], "127/8", outcome,
                  "VERBENA_LINK_LAYER=infiniband " + " ".join(command))
 
 
-def try_kind(session, kind, make_ends, verbena):
-    """Everything on the links of one pair of hosts; returns their labels."""
+def programs_that_need_no_peer(session, kind, ends):
     links = [link for link in matrix.LINKS if link.kind == kind]
-    only = session.options.only
-    with make_ends(verbena, session.wrapper()) as ends:
-        print(f"GIDs of the two hosts: {ends[0].gids} and {ends[1].gids}")
-        for command in (["ibv_devices"], ["ibv_devinfo", "-v"]):
-            if only in (None, command[0]):
-                try_alone(session, command, links, ends)
-        for program in ["ibv_rc_pingpong"] + matrix.PERFTEST:
-            if only not in (None, program):
-                continue
-            parameters = matrix.parameters_of(program)
-            choose = matrix.everything if session.options.long else matrix.pairwise
-            for run in choose(parameters):
+    for command in (["ibv_devices"], ["ibv_devinfo", "-v"]):
+        if session.options.only in (None, command[0]):
+            try_alone(session, command, links, ends)
+
+
+def runs_of(session, kind):
+    """(program, run) for all that are to be tried on links of this kind."""
+    for program in matrix.PROGRAMS:
+        if session.options.only in (None, program):
+            for run in matrix.runs_of(program, session.options.long):
                 if run["link"].kind == kind:
-                    try_run(session, program, run, ends)
-        if kind == "hosts" and only in (None, "ibv_rc_pingpong"):
+                    yield program, run
+
+
+class Worker(threading.Thread):
+    """Takes runs out of a queue, on a pair of hosts of its own."""
+
+    def __init__(self, session, waiting, ends):
+        super().__init__(daemon=True)
+        self.session, self.waiting, self.ends = session, waiting, ends
+        self.error = None
+
+    def run(self):
+        try:
+            while self.error is None:
+                program, run = self.waiting.get_nowait()
+                try_run(self.session, program, run, self.ends)
+        except queue.Empty:
+            pass
+        except Exception as error:  # pylint: disable=broad-except
+            self.error = error
+
+
+def try_all(session, kind, pairs):
+    waiting = queue.SimpleQueue()
+    for entry in runs_of(session, kind):
+        waiting.put(entry)
+    workers = [Worker(session, waiting, ends) for ends in pairs]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+        if worker.error:
+            raise worker.error
+
+
+def try_kind(session, kind, make_ends, verbena):
+    """Everything on the links of one kind of hosts; returns their labels."""
+    with contextlib.ExitStack() as stack:
+        pairs = [stack.enter_context(make_ends(verbena, session.wrapper(), number))
+                 for number in range(session.options.jobs)]
+        ends = pairs[0]
+        print(f"GIDs of the two hosts: {ends[0].gids} and {ends[1].gids}")
+        programs_that_need_no_peer(session, kind, ends)
+        try_all(session, kind, pairs)
+        if kind == "hosts" and session.options.only in (None, "ibv_rc_pingpong"):
             try_with_lids(session, ends)
-    return [link.label for link in links]
+    return [link.label for link in matrix.LINKS if link.kind == kind]
 
 
 def compare(session, tried, build):
     labels = [link.label for link in matrix.LINKS]
-    # In the order of the programs, whatever the order in which the links were tried.
-    order = ["ibv_devices", "ibv_devinfo", "ibv_rc_pingpong"] + matrix.PERFTEST
-    results = dict(sorted(session.results.items(), key=lambda item: order.index(item[0][0])))
+    # In the order of programs and options, whatever the order in which they were tried.
+    results = dict(sorted(session.results.items(), key=lambda item: matrix.position(*item[0][:2])))
     text = table.render(results, labels)
     with open(os.path.join(build, "conformance.md"), "w", encoding="utf-8") as f:
         f.write(text)
     if session.options.update:
-        with open(DOCUMENT, "w", encoding="utf-8") as f:
-            f.write(text)
-    with open(DOCUMENT, encoding="utf-8") as f:
-        stored = table.parse(f.read())
+        document.update(table.TITLE, text)
+    stored = table.parse(document.section(document.read(), table.TITLE))
     return list(table.differences(stored, results, tried))
 
 
@@ -195,14 +279,15 @@ def main(argv):
     options = arguments_of(argv)
     # So that a terminated run still ends its programs and removes its namespaces.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
-    missing = [p for p in ["ibv_devinfo"] + matrix.PERFTEST if not shutil.which(p)]
+    missing = [p for p in ["ibv_devinfo"] + matrix.PROGRAMS if not shutil.which(p.split()[0])]
     if missing:
         print(f"skipped: not installed: {', '.join(missing)}")
         return SKIP
     session = Session(options)
     verbena = os.path.abspath(os.path.join(options.build, "verbena"))
     tried = []
-    for kind, make_ends in (("hosts", hosts.virtual_hosts), ("namespaces", hosts.namespaces)):
+    for kind, make_ends in (("hosts", hosts.virtual_hosts), ("shared", hosts.shared_host),
+                            ("namespaces", hosts.namespaces)):
         try:
             tried += try_kind(session, kind, make_ends, verbena)
         except hosts.Unavailable as reason:

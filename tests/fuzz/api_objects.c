@@ -8,7 +8,7 @@
 
 #define ALL_RIGHTS \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
-	 IBV_ACCESS_REMOTE_ATOMIC)
+	 IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND)
 
 /* Mostly the same one, since objects of two do not fit together. */
 static struct ibv_context *any_context(struct world *world)
@@ -33,6 +33,9 @@ static bool is_used(const struct world *world, const struct ibv_context *context
 			return true;
 	for (int i = 0; i < CHANNELS; i++)
 		if (world->channels[i].ibv && world->channels[i].ibv->context == context)
+			return true;
+	for (int i = 0; i < XRCDS; i++)
+		if (world->xrcds[i].ibv && world->xrcds[i].ibv->context == context)
 			return true;
 	return false;
 }
@@ -147,7 +150,6 @@ static struct registration draw_registration(struct world *world)
 		break;
 	case 4:
 		r.access |= IBV_ACCESS_ON_DEMAND;
-		r.error = EOPNOTSUPP;
 		break;
 	default:
 		break;
@@ -157,7 +159,14 @@ static struct registration draw_registration(struct world *world)
 
 void destroy_mr(struct world *world, struct api_mr *mr)
 {
-	world_expect(world, ibv_dereg_mr(mr->ibv), 0);
+	int error = ibv_dereg_mr(mr->ibv);
+
+	/* A region that windows are bound to stays. */
+	if (error != EBUSY || !may_be_bound_to(world, mr))
+		world_expect(world, error, is_bound_to(world, mr) ? EBUSY : 0);
+	if (error)
+		return;
+	forget_region(world, mr);
 	mr->pd->users--;
 	mr->ibv = NULL;
 }
@@ -203,8 +212,6 @@ static int change_error(const struct api_mr *mr, int flags, const struct registr
 		return EINVAL;
 	if (flags & IBV_REREG_MR_CHANGE_ACCESS && access & 1 << 19)
 		return EINVAL;
-	if (flags & IBV_REREG_MR_CHANGE_ACCESS && access & IBV_ACCESS_ON_DEMAND)
-		return EOPNOTSUPP;
 	if (access_error(access))
 		return EINVAL;
 	if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION))
@@ -224,9 +231,14 @@ void step_reregister(struct world *world)
 
 	if (!mr->ibv || !pd->ibv)
 		return;
+	/* On demand, memory that is not there is no error until it is used. */
+	if ((mr->access | r.access) & IBV_ACCESS_ON_DEMAND && (uintptr_t)r.address < 65536)
+		return;
 	wanted = change_error(mr, flags, &r, pd);
 	answer = ibv_rereg_mr(mr->ibv, flags, pd->ibv, r.address, r.length, r.access);
-	world_expect(world, answer ? errno : 0, wanted);
+	if (!answer || errno != EBUSY || !may_be_bound_to(world, mr))
+		world_expect(world, answer ? errno : 0,
+			     !wanted && is_bound_to(world, mr) ? EBUSY : wanted);
 	if (answer)
 		return;
 	if (flags & IBV_REREG_MR_CHANGE_PD) {
@@ -296,6 +308,25 @@ static int draw_capacity(struct world *world)
 	}
 }
 
+/* In one of two forms; where the extended one asks for too much the plain one is made. */
+static void create_cq(struct world *world, struct api_cq *cq, struct ibv_context *context,
+		      const struct ibv_cq_init_attr_ex *attr)
+{
+	struct ibv_cq_init_attr_ex extended = *attr;
+
+	cq->extended = NULL;
+	if (draw(world, 2)) {
+		cq->ibv = ibv_create_cq(context, (int)attr->cqe, attr->cq_context, attr->channel,
+					(int)attr->comp_vector);
+		return;
+	}
+	extended.wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+	extended.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+	extended.flags = draw(world, 2) ? IBV_CREATE_CQ_ATTR_SINGLE_THREADED : 0;
+	cq->extended = ibv_create_cq_ex(context, &extended);
+	cq->ibv = cq->extended ? ibv_cq_ex_to_cq(cq->extended) : NULL;
+}
+
 void step_cq(struct world *world)
 {
 	struct api_cq *cq = &world->cqs[draw(world, CQS)];
@@ -313,15 +344,34 @@ void step_cq(struct world *world)
 		channel = NULL;
 	if (channel && channel->ibv->context != context)
 		is_right = false;
-	cq->ibv = ibv_create_cq(context, capacity, cq, channel ? channel->ibv : NULL, vector);
+	create_cq(world, cq, context,
+		  &(struct ibv_cq_init_attr_ex){.cqe = (uint32_t)capacity,
+						.cq_context = cq,
+						.channel = channel ? channel->ibv : NULL,
+						.comp_vector = (uint32_t)vector});
 	world_expect(world, cq->ibv ? 0 : errno, is_right ? 0 : EINVAL);
 	if (!cq->ibv)
 		return;
 	CLAIM(world, cq->ibv->cqe >= capacity);
 	cq->channel = channel;
+	cq->has_overrun = false;
 	cq->users = 0;
 	if (channel)
 		channel->users++;
+}
+
+void step_moderate(struct world *world)
+{
+	struct api_cq *cq = &world->cqs[draw(world, CQS)];
+	struct ibv_modify_cq_attr attr = {
+		.attr_mask = draw_rarely(world, 8) ? draw(world, 4) : IBV_CQ_ATTR_MODERATE,
+		.moderate = {.cq_count = (uint16_t)draw(world, 6),
+			     .cq_period = (uint16_t)draw(world, 2000)},
+	};
+
+	if (cq->ibv)
+		world_expect(world, ibv_modify_cq(cq->ibv, &attr),
+			     attr.attr_mask == IBV_CQ_ATTR_MODERATE ? 0 : EINVAL);
 }
 
 /* A size that is too small for what is queued is refused, and nothing is lost by it. */

@@ -74,6 +74,18 @@ void world_close(struct world *world)
 	for (int i = 0; i < QPS; i++)
 		if (world->qps[i].ibv)
 			destroy_qp(world, &world->qps[i]);
+	for (int i = 0; i < MWS; i++)
+		if (world->mws[i].ibv)
+			destroy_mw(world, &world->mws[i]);
+	for (int i = 0; i < AHS; i++)
+		if (world->ahs[i].ibv)
+			destroy_ah(world, &world->ahs[i]);
+	for (int i = 0; i < SRQS; i++)
+		if (world->srqs[i].ibv)
+			destroy_srq(world, &world->srqs[i]);
+	for (int i = 0; i < XRCDS; i++)
+		if (world->xrcds[i].ibv)
+			destroy_xrcd(world, &world->xrcds[i]);
 	for (int i = 0; i < MRS; i++)
 		if (world->mrs[i].ibv)
 			destroy_mr(world, &world->mrs[i]);
@@ -105,7 +117,16 @@ static const struct step steps[] = {
 	{"channel", step_channel, 4},
 	{"cq", step_cq, 10},
 	{"resize", step_resize, 4},
+	{"moderate", step_moderate, 2},
 	{"query", step_query, 2},
+	{"xrcd", step_xrcd, 2},
+	{"srq", step_srq, 6},
+	{"modify_srq", step_modify_srq, 3},
+	{"post_srq", step_post_srq, 40},
+	{"ah", step_ah, 6},
+	{"group", step_group, 6},
+	{"mw", step_mw, 8},
+	{"bind", step_bind, 12},
 	{"qp", step_qp, 20},
 	{"connect", step_connect, 25},
 	{"modify", step_modify, 4},

@@ -23,6 +23,9 @@ static void check_packet(const uint8_t *bytes, size_t length)
 		return;
 	VBN_ASSERT(packet.payload >= bytes + BTH_BYTES);
 	VBN_ASSERT(packet.payload + packet.payload_bytes <= bytes + length);
+	/* What is only refused is never sent. */
+	if (!opcode_has(opcode_properties_of(packet.opcode), OPCODE_IS_KNOWN))
+		return;
 	made_bytes = packet_emit_header(&packet, made);
 	VBN_ASSERT(made_bytes == opcode_header_bytes(packet.opcode));
 	made_bytes = sample_emit(&packet, made);

@@ -2,14 +2,16 @@
 /*
  * Any bytes as datagrams that a UDP socket hands over. The file under test is included, since
  * the way in from a datagram is not for others to call. What must hold: a datagram
- * is delivered or counted under one reason, never both and never neither; what is
- * delivered lies inside of it, and its ICRC is right for the identification that is told.
+ * is delivered or counted under one reason, never both and never neither; so is each segment
+ * of a run, whatever the kernel says of their size; what is delivered lies inside of it, and
+ * its ICRC is right for the identification that is told.
  *
  * An input is datagrams one behind the other: a byte of flags, one that chooses the source,
- * two of length or identification, then the bytes.
+ * two of length, segment size or identification, then the bytes.
  */
 #include "link/udp/udp_receive.c" /* the file under test */
 
+#include <limits.h>
 #include <stdlib.h>
 
 #include "base/assert.h"
@@ -24,13 +26,14 @@ enum flag {
 	FLAG_RIGHT = 8,		     /* the ICRC is made right, with an identification */
 	FLAG_MAY_BE_FRAGMENTED = 16, /* the ICRC is made for a header without DF */
 	FLAG_LATER = 32,
+	FLAG_RUN = 64, /* a segment size comes along */
 };
 
 struct counting_sink {
 	struct link_sink sink;
 	const struct udp_link *udp;
-	const uint8_t *start;
-	size_t length;
+	const uint8_t *start; /* of the next segment */
+	size_t left, segment_bytes;
 	uint32_t delivered, dropped, overflown;
 };
 
@@ -45,6 +48,17 @@ static struct icrc_envelope envelope_of(const struct udp_link *udp, const uint8_
 	return envelope;
 }
 
+/* The segment whose turn it is. */
+static size_t next_segment(struct counting_sink *counting)
+{
+	size_t length = counting->left < counting->segment_bytes ? counting->left
+								 : counting->segment_bytes;
+
+	counting->start += length;
+	counting->left -= length;
+	return length;
+}
+
 static void deliver(struct link_sink *sink, const struct link_packet *packet)
 {
 	struct counting_sink *counting = (struct counting_sink *)sink;
@@ -55,7 +69,7 @@ static void deliver(struct link_sink *sink, const struct link_packet *packet)
 	bool is_right = false;
 
 	VBN_ASSERT(packet->bytes == counting->start);
-	VBN_ASSERT(packet->length + ICRC_BYTES == counting->length);
+	VBN_ASSERT(packet->length + ICRC_BYTES == next_segment(counting));
 	envelope.identification = packet->identification;
 	for (int tries = 0; tries < 2; tries++) {
 		envelope.dont_fragment = tries == 0 && !envelope.is_ipv6;
@@ -78,6 +92,7 @@ static void drop(struct link_sink *sink, enum reason reason, uint64_t count)
 	VBN_ASSERT(count == 1);
 	VBN_ASSERT(reason == REASON_DROP_TOO_LONG || reason == REASON_DROP_SHORT ||
 		   reason == REASON_DROP_ICRC);
+	next_segment(counting);
 	counting->dropped++;
 }
 
@@ -126,8 +141,20 @@ static void make_right(const struct udp_link *udp, const struct sockaddr_storage
 		   icrc_compute(&envelope, bytes, length - ICRC_BYTES));
 }
 
-static size_t fill_control(const struct udp_link *udp, uint8_t flags, uint8_t *control)
+/* Sizes that the kernel has no reason to tell as well. */
+static int segment_size(const uint8_t head[4])
 {
+	static const int odd[] = {0, -1, INT_MIN, INT_MAX, 65535, 65536};
+
+	if (!(head[0] & FLAG_RUN))
+		return 0;
+	return head[3] < 6 ? odd[head[3]] : head[3];
+}
+
+static size_t fill_control(const struct udp_link *udp, const uint8_t head[4], uint8_t *control)
+{
+	uint8_t flags = head[0];
+	int segment_bytes = segment_size(head);
 	uint32_t seen = udp->overflow_seen + 3;
 	uint8_t type_of_service = flags;
 	int traffic_class = flags;
@@ -140,7 +167,25 @@ static size_t fill_control(const struct udp_link *udp, uint8_t flags, uint8_t *c
 	else if (flags & FLAG_MARKED)
 		length = add_control(control, length, IPPROTO_IPV6, IPV6_TCLASS, &traffic_class,
 				     sizeof(traffic_class));
+	if (flags & FLAG_RUN)
+		length = add_control(control, length, IPPROTO_UDP, UDP_GRO, &segment_bytes,
+				     sizeof(segment_bytes));
 	return length;
+}
+
+static void make_all_right(struct udp_link *udp, const uint8_t head[4], uint8_t *bytes,
+			   size_t length, size_t segment_bytes)
+{
+	uint16_t identification = (uint16_t)(head[2] << 8 | head[3]);
+
+	while (length) {
+		size_t here = length < segment_bytes ? length : segment_bytes;
+
+		if (here >= ICRC_BYTES)
+			make_right(udp, &udp->sources[0], head[0], identification++, bytes, here);
+		bytes += here;
+		length -= here;
+	}
 }
 
 static void receive_one(struct udp_link *udp, const uint8_t head[4], const uint8_t *bytes,
@@ -148,8 +193,14 @@ static void receive_one(struct udp_link *udp, const uint8_t head[4], const uint8
 {
 	/* Of exactly its size, so that a byte too far is seen. */
 	uint8_t *exact = malloc(length + !length);
-	struct counting_sink counting = {
-		.sink = {deliver, drop}, .udp = udp, .start = exact, .length = length};
+	int told = segment_size(head);
+	size_t segment_bytes = told > 0 && (size_t)told < length ? (size_t)told : length;
+	uint32_t count = length ? (uint32_t)((length + segment_bytes - 1) / segment_bytes) : 1;
+	struct counting_sink counting = {.sink = {deliver, drop},
+					 .udp = udp,
+					 .start = exact,
+					 .left = length,
+					 .segment_bytes = segment_bytes};
 	struct mmsghdr header = {.msg_len = (unsigned int)length};
 
 	VBN_ASSERT(exact);
@@ -157,13 +208,12 @@ static void receive_one(struct udp_link *udp, const uint8_t head[4], const uint8
 	udp->vectors[0] = (struct iovec){exact, length};
 	header.msg_hdr = udp->headers[0].msg_hdr;
 	header.msg_hdr.msg_flags = head[0] & FLAG_TRUNCATED ? MSG_TRUNC : 0;
-	header.msg_hdr.msg_controllen = fill_control(udp, head[0], udp->control[0]);
+	header.msg_hdr.msg_controllen = fill_control(udp, head, udp->control[0]);
 	fill_source(udp, head[1], &udp->sources[0]);
-	if (head[0] & FLAG_RIGHT && length >= ICRC_BYTES)
-		make_right(udp, &udp->sources[0], head[0], (uint16_t)(head[2] << 8 | head[3]),
-			   exact, length);
-	take_datagram(udp, &header, &counting.sink, now);
-	VBN_ASSERT(counting.delivered + counting.dropped == 1);
+	if (head[0] & FLAG_RIGHT)
+		make_all_right(udp, head, exact, length, segment_bytes);
+	VBN_ASSERT(take_message(udp, &header, &counting.sink, now) == count);
+	VBN_ASSERT(counting.delivered + counting.dropped == count && counting.left == 0);
 	VBN_ASSERT(counting.overflown == (head[0] & FLAG_OVERFLOWN ? 3 : 0));
 	free(exact);
 }
@@ -182,7 +232,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 		udp.local.gid[10] = udp.local.gid[11] = 0xff;
 		udp.local.gid[12] = 127;
 	}
-	udp_receive_prepare(&udp);
+	VBN_ASSERT(udp_receive_prepare(&udp) == 0);
 	bytes++;
 	length--;
 	while (length >= 4) {
@@ -195,5 +245,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 		bytes += 4 + count;
 		length -= 4 + count;
 	}
+	udp_receive_release(&udp);
 	return 0;
 }

@@ -4,6 +4,11 @@ from typing import NamedTuple
 
 PERFTEST = ["ib_send_bw", "ib_send_lat", "ib_write_bw", "ib_write_lat", "ib_read_bw",
             "ib_read_lat", "ib_atomic_bw", "ib_atomic_lat"]
+# Their messages are short enough not to be lost between services that repeat nothing.
+PINGPONGS = {"ibv_rc_pingpong": ["-c", "-n", "20", "-s", "10000"],
+             "ibv_uc_pingpong": ["-c", "-n", "20", "-s", "4000"],
+             "ibv_srq_pingpong": ["-c", "-n", "20", "-s", "4000", "-q", "4"],
+             "ibv_ud_pingpong": ["-c", "-n", "20", "-s", "1000"]}
 SIZES = [1, 1025, 65536]
 SIZES_LONG = [1, 2, 64, 1023, 1024, 1025, 4096, 4097, 65536, 1048576]
 ROUNDS_LONG = 3
@@ -34,7 +39,8 @@ def plain(test):
 
 TRAFFIC = [plain(test) for test in (
     "rc-send", "rc-send-imm", "rc-write", "rc-write-imm", "rc-read", "rc-atomic", "rc-mix",
-    "rc-rnr")] + [
+    "rc-rnr", "rc-inv", "uc-send", "uc-send-imm", "uc-write", "uc-write-imm", "ud-send",
+    "ud-send-imm")] + [
     Traffic("rc-flow-send", ["rc-flow-send"], ""),
     Traffic("rc-flow-write", ["rc-flow-write"], ""),
     Traffic("rc-flow-read", ["rc-flow-read"], ""),
@@ -126,6 +132,14 @@ LOSS_CAPTURES = {
     "READ response middle": "loss-read-middle", "READ response last": "loss-read-last",
     "atomic answer": "loss-atomic-ack",
 }
+
+# A Get of Verbena's own class, which Linux answers as one of nobody's.
+MEETING_CLASS = 0x31
+GET, GET_RESPONSE = 0x01, 0x81
+UNSUPPORTED = 0x000c
+MEETING_TRIES = 3
+# Some are lost on purpose, and a process may end, and its address go, before it is answered.
+MEETING_ANSWERED = 0.5
 
 STORM_ROUNDS = 30
 STORM_ROUNDS_LONG = 300

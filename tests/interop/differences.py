@@ -48,6 +48,9 @@ KNOWN = [
           "packets behind the refused one: whether they leave before the NAK arrives is a matter "
           "of microseconds"),
     Known("SEND_* only in the stored one", "either", "rc-long", "the same"),
+    Known("WRITE_* only in the run", "either", "rc-rkey-* rc-noperm-* rc-range-* rc-long",
+          "the same, the other way round"),
+    Known("SEND_* only in the run", "either", "rc-long", "the same"),
 ]
 
 

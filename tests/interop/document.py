@@ -37,6 +37,14 @@ One packet of the kind named is lost where it arrives; at random, in the guest b
 on this side by the fault device. Passed means that all completed and every byte was right.
 """
 
+MEETINGS = """
+## Who is there
+
+The first connection of a process to a foreign address asks it, by a Get of a vendor class to QP 1,
+whether it is a Verbena. The driver answers GetResp with status 0x000C, as to every class that nobody
+speaks, and nothing else changes: all of the above was tried with it.
+"""
+
 FRAMES = """
 ## Frames, field by field
 
@@ -69,7 +77,7 @@ def program_rows(cells):
 
 
 def program_order(name):
-    stock = ["ibv_rc_pingpong", *cases.PERFTEST]
+    stock = [*cases.PINGPONGS, *cases.PERFTEST]
     names = stock + [f"vprobe {case.name}" for case in cases.TRAFFIC]
     return names.index(name)
 
@@ -107,6 +115,11 @@ def loss_rows(losses):
                   for name in names])
 
 
+def meeting_rows(meetings):
+    return table(["path MTU", "answered with 0x000C"],
+                 [[str(mtu), mark(is_answered)] for mtu, is_answered in meetings.items()])
+
+
 def difference_rows():
     return table(["what", "whose frames", "in", "reason"],
                  [[one.kind.replace("*", "..."), one.who,
@@ -116,7 +129,7 @@ def difference_rows():
 
 def render(tried):
     parts = [HEAD, PROGRAMS, *program_rows(tried.cells), REFUSALS, *refusal_rows(tried.refusals),
-             LOSSES, *loss_rows(tried.losses), FRAMES, *difference_rows()]
+             LOSSES, *loss_rows(tried.losses), MEETINGS, *meeting_rows(tried.meetings), FRAMES, *difference_rows()]
     return "\n".join(parts) + "\n"
 
 

@@ -103,22 +103,58 @@ def extended_fields(opcode, rest):
     if opcode == 18:
         fields["original value"] = rest[:8]
         rest = rest[8:]
+    if opcode in IMMEDIATE:
+        fields["immediate"] = rest[:4]
     if opcode in IMMEDIATE or opcode in INVALIDATE:
-        fields["immediate or invalidated rkey"] = rest[:4]
-        rest = rest[4:]
+        rest = rest[4:]  # an rkey is random
     fields["payload"] = bytes(rest)
     return fields
 
 
-def parse(ethernet):
-    """A Frame, or None for what is not RoCEv2 of an RC QP."""
+def udp_packet(ethernet):
+    """The IP packet of a frame that bears UDP, or None."""
     kind = struct.unpack_from(">H", ethernet, 12)[0]
     packet = ethernet[14:]
     if kind == 0x0800 and packet[9] == 17:
-        packet = packet[:struct.unpack_from(">H", packet, 2)[0]]
-    elif kind == 0x86dd and packet[6] == 17:
-        packet = packet[:40 + struct.unpack_from(">H", packet, 4)[0]]
-    else:
+        return packet[:struct.unpack_from(">H", packet, 2)[0]]
+    if kind == 0x86dd and packet[6] == 17:
+        return packet[:40 + struct.unpack_from(">H", packet, 4)[0]]
+    return None
+
+
+class Datagram(NamedTuple):
+    """A management datagram of QP 1."""
+    sender: str
+    management_class: int
+    method: int
+    status: int
+    transaction: bytes
+
+
+def management(ethernet):
+    """A Datagram, or None for everything else. Of a wrong ICRC or length, that is an error."""
+    packet = udp_packet(ethernet)
+    if packet is None:
+        return None
+    _, ip_bytes, sender = network_fields(packet)
+    bth = packet[ip_bytes + 8:ip_bytes + 20]
+    if struct.unpack_from(">H", packet, ip_bytes + 2)[0] != PORT or bth[0] != 0x64 or \
+            bth[5:8] != b"\0\0\1":
+        return None
+    if len(packet) != ip_bytes + 8 + 12 + 8 + 256 + 4 or icrc(packet, ip_bytes) != packet[-4:]:
+        raise ValueError("a management datagram with a wrong length or ICRC")
+    mad = packet[ip_bytes + 28:]
+    return Datagram(sender, mad[1], mad[3], struct.unpack_from(">H", mad, 4)[0], bytes(mad[8:16]))
+
+
+def managements(data):
+    return [one for one in map(management, records_of(data)) if one]
+
+
+def parse(ethernet):
+    """A Frame, or None for what is not RoCEv2 of an RC QP."""
+    packet = udp_packet(ethernet)
+    if packet is None:
         return None
     fields, ip_bytes, sender = network_fields(packet)
     source, target, length, checksum = struct.unpack_from(">4H", packet, ip_bytes)

@@ -92,6 +92,8 @@ def run_with(tried, link_mtu, path_mtu):
         finally:
             wire.stop()
         tried.check_malformed(wire.path)
+        if options.only in (None, "programs", "traffic"):
+            tried.check_meetings(wire.path)
         if options.long and options.only in (None, "programs"):
             tried.try_programs_long()
 

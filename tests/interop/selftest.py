@@ -47,6 +47,18 @@ class Parsing(unittest.TestCase):
         self.assertTrue(frames.conversation(bytes(data))[-1].fields["ICRC wrong"])
 
 
+    def test_management_datagrams_are_read(self):
+        data = frames.read_file(os.path.join(CAPTURES, "v4-cm-rping.pcap"))
+        found = frames.managements(data)
+        self.assertEqual([one.management_class for one in found], [7] * 5)
+        self.assertEqual([one.method for one in found], [3] * 5)
+        self.assertEqual([one.sender for one in found], ["2", "3", "2", "2", "3"])
+        self.assertEqual(len({one.transaction for one in found}), 1)
+        at = data.index(found[0].transaction)
+        with self.assertRaises(ValueError):
+            frames.managements(data[:at] + b"\xff" + data[at + 1:])
+
+
 class Comparing(unittest.TestCase):
     def setUp(self):
         self.talk = stored("v4-rc-write.pcap")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Runs the cases on one boot of the guest after the other, and keeps what came out."""
+import collections
 import itertools
 import os
 import re
@@ -27,6 +28,7 @@ class Session:
         self.cells = {}        # (row, client's name, family, path MTU): True or False
         self.refusals = {}     # (test, client's name): [requester, responder]
         self.losses = {}       # (text, client's name): True or False
+        self.meetings = {}     # path MTU: True or False
         self.differences = differences.Found()
         self.turns = {}        # (program, client's name): a counter
         self.ports = itertools.count(18515)
@@ -63,8 +65,10 @@ class Session:
 
     def program_words(self, program, end, family, port, options):
         gid = end.gid_index[FAMILIES.index(family)]
-        words = [program, "-d", end.device, "-m", str(self.path_mtu), "-p", str(port)]
-        words += ["-g" if program == "ibv_rc_pingpong" else "-x", str(gid)]
+        words = [program, "-d", end.device, "-p", str(port)]
+        if program != "ibv_ud_pingpong":
+            words += ["-m", str(self.path_mtu)]
+        words += ["-g" if program in cases.PINGPONGS else "-x", str(gid)]
         return words + options
 
     def try_program(self, program, options, server, client, family, seconds=RUN_SECONDS):
@@ -81,8 +85,8 @@ class Session:
     def try_programs(self):
         for server, client in self.pairs():
             for family in FAMILIES:
-                self.try_program("ibv_rc_pingpong", ["-c", "-n", "20", "-s", "10000"], server,
-                                 client, family)
+                for program, options in cases.PINGPONGS.items():
+                    self.try_program(program, options, server, client, family)
                 for program in cases.PERFTEST:
                     self.try_program(program, self.next_options(program, client), server,
                                      client, family)
@@ -213,6 +217,27 @@ class Session:
             self.ask(self.rxe, UNDROP)
             self.note_loss(f"{percent} % at random, each way", client, run, family)
 
+    # Meeting
+
+    def check_meetings(self, path):
+        """Each process of Verbena asked the driver once what it is, again only where the
+        question or its answer was lost, and every answer is that of nobody."""
+        datagrams = [one for one in frames.managements(frames.read_file(path))
+                     if one.management_class == cases.MEETING_CLASS]
+        asked = collections.Counter(one.transaction for one in datagrams
+                                    if one.sender == "1" and one.method == cases.GET)
+        answers = [one for one in datagrams if one.sender != "1"]
+        wrong = [one for one in answers if one.transaction not in asked or
+                 (one.method, one.status) != (cases.GET_RESPONSE, cases.UNSUPPORTED)]
+        answered = {one.transaction for one in answers}
+        print(f"{len(asked)} questions of who is there, {len(answered)} answered", flush=True)
+        if not asked or not answered or max(asked.values()) > cases.MEETING_TRIES:
+            self.complaints.append(f"asked {dict(asked)}, answered {len(answered)}")
+        if wrong:
+            self.complaints.append(f"wrong answers to our questions: {wrong}")
+        self.meetings[self.path_mtu] = bool(asked) and not wrong and \
+            len(answered) > len(asked) * cases.MEETING_ANSWERED
+
     def check_malformed(self, path):
         for line in recorder.malformed_frames(path):
             self.complaints.append(f"tshark finds a malformed frame of ours: {line}")
@@ -229,7 +254,7 @@ def perftest_options(program, sizes):
 
 
 def problem_in_output(program, run):
-    if program == "ibv_rc_pingpong":
+    if program in cases.PINGPONGS:
         if "invalid data" in run.server + run.client:
             return "the program found invalid data"
         return "" if "iters in" in run.client else "the client printed no result"

@@ -58,6 +58,10 @@ class Patches(unittest.TestCase):
             self.assertTrue(mutation.head.strip() and mutation.hunks, mutation.name)
             self.assertTrue(all(mutation.hunks.values()), mutation.name)
 
+    def test_each_has_a_number_of_its_own(self):
+        numbers = [mutation.name.split("-")[0] for mutation in mutations.load_all([])]
+        self.assertEqual(len(numbers), len(set(numbers)))
+
 
 class Catchers(unittest.TestCase):
     """With shell scripts as programs; the sound swarm is one more."""
@@ -67,8 +71,10 @@ class Catchers(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.copy = object.__new__(mutations.Copy)
         self.copy.folder, self.copy.build_folder = folder.name, folder.name
-        self.copy.sound_swarm = os.path.join(folder.name, "sound")
-        self.script(self.copy.sound_swarm, "exit 0")
+        self.sound(mutations.Catcher("swarm", "payload", None), "exit 0")
+
+    def sound(self, catcher, text):
+        self.script(self.copy.sound_program(catcher), text)
 
     def script(self, path, text):
         os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -99,9 +105,15 @@ class Catchers(unittest.TestCase):
             self.catch("kill -SEGV $$")
 
     def test_a_seed_that_fails_anyway_does_not_count(self):
-        self.script(self.copy.sound_swarm, "exit 1")
+        self.sound(mutations.Catcher("swarm", "payload", None), "exit 1")
         with self.assertRaisesRegex(mutations.Trouble, "without the bug, seed 7"):
             self.catch(f"echo {shlex.quote(FOUND)}; exit 1")
+
+    def test_each_swarm_has_its_own_sound_program(self):
+        catcher = mutations.Catcher("cm_swarm", "payload", "1..9")
+        self.sound(catcher, "exit 0")
+        self.sound(mutations.Catcher("swarm", "payload", None), "exit 1")
+        self.assertIn("seed 7", self.catch(f"echo {shlex.quote(FOUND)}; exit 1", catcher))
 
     def test_a_unit_test_counts_by_its_name(self):
         catcher = mutations.Catcher("unit", "base_psn_test", "adds")

@@ -4,14 +4,19 @@
  *
  * Looked at whenever a QP rests, from the fields that the transport keeps:
  *
- *   - PSNs stand in the order unacked, send, next, and no more than half of the space
+ *   - of services that answer, PSNs stand in the order unacked, send, next, and no more than half of the space
  *     is outstanding; the acknowledged one lies between unacked and next;
  *   - READs and atomics outstanding do not pass max_rd_atomic, answers queued do not
  *     pass what the responder has room for, packets held stay in their window;
  *   - ring positions stand in the order released, done, started, posted, and no more
  *     is posted than was granted;
+ *   - of UC the request that is sent from stands between done and started;
  *   - a QP without anything outstanding is charged with nothing, no charge is
  *     negative, and the charges of all QPs of a flow add up to the flow;
+ *   - what UC has in a peer's buffer, as far as is known, does not pass the window, except
+ *     for a packet alone, and it is charged to nobody;
+ *   - of an SRQ no more slots are in use than were granted, none less than are waiting or
+ *     taken, and in the end those that wait are all that is in use;
  *   - the buffers of the hold pool that are taken are those that QPs hold.
  */
 #include "sim/check_bounds.h"
@@ -46,6 +51,15 @@ static void check_psns(struct world *world, const struct qp *qp)
 	CLAIM(world, requester->rnr_retries_left <= qp->attr.rnr_retry);
 }
 
+static void check_position(struct world *world, const struct qp *qp)
+{
+	const struct work_queue *queue = &qp->send_queue;
+
+	if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD)
+		CLAIM(world,
+		      qp->requester.send_position - queue->done <= queue->started - queue->done);
+}
+
 static void check_queue(struct world *world, const struct work_queue *queue, bool has_started)
 {
 	uint32_t released = atomic_load(&queue->released);
@@ -71,14 +85,46 @@ static void check_responder(struct world *world, const struct rc_responder *resp
 static void check_charges(struct world *world, const struct qp *qp)
 {
 	const struct rc_requester *requester = &qp->requester;
-	bool is_idle = requester->psn_unacked == requester->send_psn;
+	bool is_idle = !qp_is_unreliable(qp) && requester->psn_unacked == requester->send_psn;
 
 	CLAIM(world, requester->outbound_charged >= 0);
 	CLAIM(world, requester->inbound_charged >= 0);
-	if (is_idle || qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_RESET) {
+	if (is_idle || qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE ||
+	    qp->state == IBV_QPS_RESET) {
 		CLAIM(world, requester->outbound_charged == 0);
 		CLAIM(world, requester->inbound_charged == 0);
 	}
+}
+
+static void check_srq(struct host *host, const struct srq *srq)
+{
+	uint32_t taken = 0;
+
+	for (uint32_t i = 0; i < host->qp_count; i++) {
+		const struct qp *qp = host->qps[i].qp;
+
+		taken += qp && qp->srq == srq && qp->srq_slot != SRQ_NO_SLOT;
+	}
+	CLAIM(host->world, srq->used_count <= srq->wr_max);
+	CLAIM(host->world, srq->waiting_count + taken <= srq->used_count);
+	CLAIM(host->world, srq->taken_count == taken);
+}
+
+static void check_srqs(struct host *host)
+{
+	check_srq(host, &host->srq);
+	for (uint32_t i = 0; i < host->xrc_srq_count; i++)
+		check_srq(host, &host->xrc_srqs[i]);
+}
+
+/* A packet may be larger than the window, and then it is alone. */
+static void check_pace(struct world *world, const struct flow *flow)
+{
+	int64_t bytes = flow_pace_bytes(flow);
+
+	CLAIM(world,
+	      bytes <= atomic_load(&flow->bytes_max) || bytes <= flow_packet_cost(PACKET_MTU_MAX));
+	CLAIM(world, atomic_load(&flow->bytes_under_way) == 0);
 }
 
 static void check_flows(struct host *host)
@@ -94,6 +140,8 @@ static void check_flows(struct host *host)
 	for (uint32_t i = 0; i < WORLD_HOSTS_MAX; i++)
 		outbound_sum += atomic_load(&host->outbound[i].bytes_under_way);
 	CLAIM(host->world, outbound == outbound_sum);
+	for (uint32_t i = 0; i < WORLD_HOSTS_MAX; i++)
+		check_pace(host->world, &host->uc_outbound[i]);
 	CLAIM(host->world, inbound == atomic_load(&host->inbound.bytes_under_way));
 }
 
@@ -113,11 +161,15 @@ static void rests(void *context, struct host_qp *host_qp)
 	struct world *world = context;
 	const struct qp *qp = host_qp->qp;
 
-	check_psns(world, qp);
+	if (!qp_is_unreliable(qp))
+		check_psns(world, qp);
+	if (qp_is_uc(qp))
+		check_position(world, qp);
 	check_queue(world, &qp->send_queue, true);
 	check_queue(world, &qp->recv_queue, false);
 	check_responder(world, &qp->responder);
 	check_charges(world, qp);
+	check_srqs(host_qp->host);
 	check_flows(host_qp->host);
 	check_pool(host_qp->host);
 }
@@ -131,6 +183,10 @@ void check_bounds_idle(struct host *host)
 {
 	check_flows(host);
 	check_pool(host);
+	/* Nothing was lost on the way from taken to polled. */
+	CLAIM(host->world, host->srq.used_count == host->srq.waiting_count);
+	for (uint32_t i = 0; i < host->xrc_srq_count; i++)
+		CLAIM(host->world, host->xrc_srqs[i].used_count == host->xrc_srqs[i].waiting_count);
 	for (uint32_t i = 0; i < host->qp_count; i++)
 		if (host->qps[i].qp)
 			CLAIM(host->world, host->qps[i].qp->responder.held_count == 0);

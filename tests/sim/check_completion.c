@@ -16,9 +16,12 @@
 
 #include <errno.h>
 
+#include "sim/check_arrivals.h"
 #include "sim/check_memory.h"
 #include "sim/check_payload.h"
 #include "sim/session.h"
+#include "sim/shared_receives.h"
+#include "sim/windows.h"
 
 #define NAME "completion"
 
@@ -34,6 +37,10 @@ static enum ibv_wc_opcode expected_opcode(const struct operation *operation)
 		return IBV_WC_COMP_SWAP;
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		return IBV_WC_FETCH_ADD;
+	case IBV_WR_BIND_MW:
+		return IBV_WC_BIND_MW;
+	case IBV_WR_LOCAL_INV:
+		return IBV_WC_LOCAL_INV;
 	default:
 		return IBV_WC_SEND;
 	}
@@ -56,6 +63,8 @@ static bool is_refused_later(const struct endpoint *end, enum ibv_wc_status stat
 /* The connection may break at any time, but not in every way. */
 static bool is_breakage(const struct endpoint *end, enum ibv_wc_status status)
 {
+	if (!endpoint_is_reliable(end))
+		return status == IBV_WC_LOC_PROT_ERR && end->session->has_lost_memory;
 	if (status == IBV_WC_RETRY_EXC_ERR || status == IBV_WC_RNR_RETRY_EXC_ERR)
 		return true;
 	if (status == IBV_WC_REM_OP_ERR && end->peer->has_posted_bad_receive)
@@ -78,7 +87,10 @@ static void succeed(struct endpoint *end, struct operation *operation)
 		return;
 	}
 	operation->state = OPERATION_DONE;
-	check_memory_apply(end, operation);
+	if (end->arrivals)
+		check_arrivals_sent(end, operation);
+	else
+		check_memory_apply(end, operation);
 }
 
 /* Everything up to and without @count was done without a completion of its own. */
@@ -119,6 +131,21 @@ static void check_success(struct endpoint *end, const struct operation *operatio
 		world_fail(end->world, NAME, "wrong byte_len %u", completion->byte_len);
 }
 
+static bool may_be_refused(const struct operation *operation, enum ibv_wc_status status)
+{
+	return operation->may_be_refused &&
+	       status ==
+		       (operation_is_local(operation) ? IBV_WC_MW_BIND_ERR : IBV_WC_REM_ACCESS_ERR);
+}
+
+/* A request of one packet that was refused did nothing at all. */
+static void note_refusal(const struct endpoint *end, struct operation *operation,
+			 enum ibv_wc_status status)
+{
+	if (may_be_refused(operation, status) && operation->length <= 128u << end->plan->terms.mtu)
+		operation->expected = status;
+}
+
 static void check_failure(struct endpoint *end, const struct operation *operation,
 			  enum ibv_wc_status status)
 {
@@ -129,7 +156,8 @@ static void check_failure(struct endpoint *end, const struct operation *operatio
 	}
 	if (end->send_has_failed)
 		world_fail(end->world, NAME, "a second error, status %d", status);
-	if (status != operation->expected && !is_breakage(end, status))
+	if (status != operation->expected && !may_be_refused(operation, status) &&
+	    !is_breakage(end, status))
 		world_fail(end->world, NAME, "request %llu ends with status %d instead of %d",
 			   (unsigned long long)operation->id, status, operation->expected);
 }
@@ -154,16 +182,32 @@ void check_completion_send(struct endpoint *end, const struct completion *comple
 		succeed(end, operation);
 	} else {
 		check_failure(end, operation, completion->status);
+		note_refusal(end, operation, completion->status);
 		operation->state = OPERATION_FAILED;
 		end->send_has_failed = true;
 	}
 	end->completed = end->slots_freed = count + 1;
 }
 
+static bool expects_failure(struct endpoint *end, const struct receive *receive,
+			    enum ibv_wc_status status)
+{
+	if (!endpoint_is_reliable(end))
+		return (status == IBV_WC_LOC_PROT_ERR && receive->has_bad_key) ||
+		       ((status == IBV_WC_LOC_PROT_ERR || status == IBV_WC_LOC_QP_OP_ERR) &&
+			end->session->has_lost_memory);
+	return session_expects_remote_errors(end->session) ||
+	       check_payload_expects_failure(end, receive, end->receives_completed, status);
+}
+
 void check_completion_receive(struct endpoint *end, const struct completion *completion)
 {
 	struct receive *receive = endpoint_receive(end, end->receives_completed);
 
+	/* Who gets which is known only now; see shared_receives.h for their order. */
+	if (end->shared)
+		shared_receives_hand_over(shared_receives_of(end, completion->srq), end,
+					  completion->wr_id);
 	if (end->receives_completed == end->receives_posted || receive->id != completion->wr_id) {
 		world_fail(end->world, NAME, "receive %llu completes out of order",
 			   (unsigned long long)completion->wr_id);
@@ -172,15 +216,19 @@ void check_completion_receive(struct endpoint *end, const struct completion *com
 	if (completion->status == IBV_WC_SUCCESS) {
 		if (end->receive_has_failed)
 			world_fail(end->world, NAME, "a receive succeeds after an error");
-		check_payload_received(end, receive, end->receives_completed, completion);
+		if (end->arrivals)
+			check_arrivals_received(end, receive, completion);
+		else
+			check_payload_received(end, receive, end->receives_completed, completion);
 		receive->state = OPERATION_DONE;
 	} else {
 		if (completion->status != IBV_WC_WR_FLUSH_ERR &&
-		    !session_expects_remote_errors(end->session) &&
-		    !check_payload_expects_failure(end, receive, end->receives_completed,
-						   completion->status))
+		    !expects_failure(end, receive, completion->status))
 			world_fail(end->world, NAME, "receive %llu fails with status %d",
 				   (unsigned long long)receive->id, completion->status);
+		if (end->shared && end->receive_has_failed)
+			world_fail(end->world, NAME,
+				   "a QP takes a second receive of its SRQ to fail");
 		receive->state = OPERATION_FAILED;
 		end->receive_has_failed = true;
 	}
@@ -206,4 +254,6 @@ void check_completion_closed(struct endpoint *end)
 	if (end->completed != end->posted)
 		world_fail(end->world, NAME, "%u requests never completed",
 			   end->posted - end->completed);
+	if (end->arrivals)
+		check_arrivals_closed(end);
 }

@@ -13,6 +13,7 @@
 
 #include "sim/pattern.h"
 #include "sim/session.h"
+#include "sim/shared_receives.h"
 
 #define NAME "payload"
 
@@ -24,22 +25,32 @@ static const struct operation *consumer_of(struct endpoint *end, uint32_t count)
 	return &end->peer->consumers[count % ENDPOINT_RING];
 }
 
-static void check_marks(struct endpoint *end, const struct operation *sent,
-			const struct completion *completion)
+static void check_extra_word(struct endpoint *end, const struct operation *sent,
+			     const struct completion *completion)
+{
+	bool invalidates = sent->opcode == IBV_WR_SEND_WITH_INV;
+	uint32_t flag = invalidates ? IBV_WC_WITH_INV : IBV_WC_WITH_IMM;
+	uint32_t word = invalidates ? sent->rkey : sent->immediate;
+	bool has_word = sent->opcode != IBV_WR_SEND;
+
+	if ((completion->wc_flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV)) != (has_word ? flag : 0) ||
+	    (has_word && completion->immediate != word))
+		world_fail(end->world, NAME, "message %llu arrives with a wrong immediate or key",
+			   (unsigned long long)sent->id);
+}
+
+void check_payload_marks(struct endpoint *end, const struct operation *sent,
+			 const struct completion *completion, uint32_t area_bytes)
 {
 	bool is_write = sent->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-	bool has_immediate = sent->opcode != IBV_WR_SEND;
 
 	if (completion->opcode != (is_write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV))
 		world_fail(end->world, NAME, "message %llu arrives as opcode %d",
 			   (unsigned long long)sent->id, completion->opcode);
-	if (completion->byte_len != sent->length)
+	if (completion->byte_len != area_bytes + sent->length)
 		world_fail(end->world, NAME, "message %llu of %u bytes arrives with byte_len %u",
 			   (unsigned long long)sent->id, sent->length, completion->byte_len);
-	if (has_immediate != ((completion->wc_flags & IBV_WC_WITH_IMM) != 0) ||
-	    (has_immediate && completion->immediate != sent->immediate))
-		world_fail(end->world, NAME, "message %llu arrives with a wrong immediate",
-			   (unsigned long long)sent->id);
+	check_extra_word(end, sent, completion);
 	if (completion->is_solicited != ((sent->flags & IBV_SEND_SOLICITED) != 0))
 		world_fail(end->world, NAME, "message %llu arrives with a wrong solicited mark",
 			   (unsigned long long)sent->id);
@@ -49,8 +60,8 @@ static void check_bytes(struct endpoint *end, const struct receive *receive, uin
 			uint32_t length)
 {
 	struct host *host = end->qp->host;
-	uint8_t *bytes = host_bytes(host, end->sink, receive->iova);
-	uint8_t *model = host_model(host, end->sink, receive->iova);
+	uint8_t *bytes = host_bytes(host, receive->region, receive->iova);
+	uint8_t *model = host_model(host, receive->region, receive->iova);
 	size_t right = pattern_match(bytes, id, 0, length);
 
 	if (right < length)
@@ -75,7 +86,10 @@ void check_payload_received(struct endpoint *end, const struct receive *receive,
 	    (receive->has_bad_key && operation_is_send(sent) && sent->length))
 		world_fail(end->world, NAME, "message %llu arrives and must not",
 			   (unsigned long long)sent->id);
-	check_marks(end, sent, completion);
+	if (end->plan->type == IBV_QPT_XRC_RECV && receive->shared != &end->shared[sent->srq_index])
+		world_fail(end->world, NAME, "message %llu arrives at another SRQ",
+			   (unsigned long long)sent->id);
+	check_payload_marks(end, sent, completion, 0);
 	check_bytes(end, receive, sent->id, operation_is_send(sent) ? sent->length : 0);
 }
 
@@ -89,8 +103,10 @@ bool check_payload_expects_failure(struct endpoint *end, const struct receive *r
 	if (status == IBV_WC_LOC_LEN_ERR)
 		return sent && operation_is_send(sent) && sent->length > receive->length;
 	if (status == IBV_WC_LOC_ACCESS_ERR)
-		return sent && sent->opcode == IBV_WR_RDMA_WRITE_WITH_IMM &&
-		       sent->expected == IBV_WC_REM_ACCESS_ERR;
+		return sent &&
+		       (sent->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
+			sent->opcode == IBV_WR_SEND_WITH_INV) &&
+		       (sent->expected == IBV_WC_REM_ACCESS_ERR || sent->may_be_refused);
 	return false;
 }
 

@@ -7,6 +7,9 @@
 /* Receive number @count of @end succeeded: is it the message whose turn it is, whole? */
 void check_payload_received(struct endpoint *end, const struct receive *receive, uint32_t count,
 			    const struct completion *completion);
+/* What the completion of a message tells of it, beyond its bytes. */
+void check_payload_marks(struct endpoint *end, const struct operation *sent,
+			 const struct completion *completion, uint32_t area_bytes);
 /* Whether receive number @count may fail with @status, going by what the peer sends. */
 bool check_payload_expects_failure(struct endpoint *end, const struct receive *receive,
 				   uint32_t count, enum ibv_wc_status status);

@@ -51,7 +51,12 @@ static void received(void *context, struct host_qp *qp, const struct packet *pac
 	struct check_retry_qp *seen = seen_of(context, qp);
 
 	look_for_progress(context, qp);
-	if (packet->opcode != opcode_byte(SERVICE_RC, OPCODE_ACKNOWLEDGE) ||
+	/*
+	 * A repeated READ that may not be answered any more gets no answer: it is as good as lost.
+	 */
+	if (reason == REASON_DROP_REPLAY_LOST)
+		qp->host->world->last_loss = qp->host->world->now;
+	if (opcode_operation(packet->opcode) != OPCODE_ACKNOWLEDGE ||
 	    syndrome_kind(packet->aeth.syndrome) != SYNDROME_RNR || reason != REASON_NONE ||
 	    packet->psn != qp->qp->requester.psn_unacked)
 		return;

@@ -17,6 +17,9 @@
 #define ENDPOINT_RING 256 /* operations or receives remembered; a power of two */
 #define ENDPOINT_ATOMIC_BYTES 256
 
+struct shared_receives;
+struct endpoint;
+
 enum operation_state { OPERATION_POSTED, OPERATION_DONE, OPERATION_FAILED };
 
 struct operation {
@@ -26,7 +29,9 @@ struct operation {
 	uint32_t length;
 	struct ibv_sge sge[ENDPOINT_SGE_MAX];
 	uint32_t sge_count;
-	uint64_t remote_iova;
+	const struct region *remote; /* of the peer */
+	uint64_t remote_iova;	     /* in it */
+	uint64_t iova_base;	     /* what the peer's key does not count from */
 	uint32_t rkey;
 	uint64_t compare_add, swap;
 	uint32_t immediate;
@@ -35,11 +40,20 @@ struct operation {
 	bool is_echoed;		     /* the READ before an echo: its buffer is still needed */
 	enum ibv_wc_status expected; /* what it must end with when its turn comes */
 	uint64_t source_end;	     /* ring position behind its buffer */
+	/* Of services without acknowledgements: the receiver refuses it, which nobody is told. */
+	bool is_dropped;
+	uint32_t srq_index; /* XRC: of the peer's */
+	struct {
+		uint32_t host, qpn, qkey;
+	} destination;			/* UD */
+	bool uses_pane, may_be_refused; /* see panes.h */
 	enum operation_state state;
 };
 
 struct receive {
 	uint64_t id;
+	struct shared_receives *shared; /* where it comes from; NULL: the end's own */
+	const struct region *region;
 	uint64_t iova;
 	uint32_t length;
 	bool has_bad_key;
@@ -56,23 +70,58 @@ struct byte_ring {
 /* Position of @length free bytes that do not wrap, or UINT64_MAX; moves the head. */
 uint64_t byte_ring_take(struct byte_ring *ring, uint32_t length);
 
+/* See windows.h. */
+struct sim_window {
+	struct random_stream random;
+	struct ibv_mw mw; /* its rkey is that of the newest bind */
+	struct ibv_mr mr;
+	bool is_bound; /* when everything that was drawn is done */
+};
+
+/* See panes.h. */
+#define PANE_BYTES 512
+#define PANE_ATOMIC_BYTES 128 /* the first are for atomics, WRITEs leave them alone */
+
+enum pane_state { PANE_FREE, PANE_BINDING, PANE_OPEN, PANE_CLOSING };
+
+struct pane {
+	struct random_stream random;
+	struct region *region;
+	struct ibv_mw mw; /* its rkey is that of the newest bind */
+	struct ibv_mr mr;
+	enum pane_state state;
+	uint32_t rights;    /* of the newest bind */
+	uint64_t iova;	    /* of its first byte, in the region */
+	uint64_t iova_base; /* what its key does not count from */
+	uint32_t length;
+	bool closes_by_message; /* of the peer, which knows that it is closed to it */
+	bool is_frozen;		/* no key opens it, and the region holds this: */
+	uint8_t frozen[PANE_BYTES];
+};
+
 /* What the one who draws has decided for this end. */
 struct endpoint_plan {
+	enum ibv_qp_type type;
 	struct ibv_qp_cap cap;
 	struct connection_terms terms;
 	bool signals_all;
 	uint32_t message_bytes_max;
+	uint32_t receive_bytes;	    /* length of a receive, whoever posts it */
 	uint32_t operation_count;   /* in each life */
 	uint32_t opcode_weights[7]; /* by enum ibv_wr_opcode */
 	uint32_t unsignalled_percent, inline_percent, fence_percent;
 	uint32_t bad_per_thousand, bad_receive_per_thousand;
-	uint32_t burst;	   /* posts at once */
-	uint64_t think_ns; /* between bursts */
+	uint32_t window_percent; /* of requests that are about a memory window */
+	uint32_t pane_percent;	 /* of requests that are about a pane, the peer's or our own */
+	bool stays_in_rtr;	 /* it never sends */
+	uint32_t burst;		 /* posts at once */
+	uint64_t think_ns;	 /* between bursts */
 	uint32_t receive_burst;
 	uint64_t receive_think_ns; /* 0: receives are always there */
 };
 
 struct session;
+struct arrivals;
 
 struct endpoint {
 	struct session *session;
@@ -87,6 +136,15 @@ struct endpoint {
 	struct region *read_only; /* of our host: not even local write */
 	struct region *foreign;	  /* of our host: in another protection domain */
 	struct byte_ring source_ring, sink_ring;
+	struct sim_window window;
+	struct pane pane;
+	/*
+	 * Where receives come from, several only for XRC; sinks are those of all then. NULL: they
+	 * are our own.
+	 */
+	struct shared_receives *shared;
+	uint32_t shared_count;
+	struct arrivals *arrivals; /* UC and UD; see check_arrivals.h */
 
 	struct operation operations[ENDPOINT_RING];
 	uint32_t posted, completed; /* counts; completed: outcome known */
@@ -108,6 +166,7 @@ struct endpoint {
 
 	bool send_has_failed, receive_has_failed;
 	bool has_posted_bad_receive;
+	bool last_wqe_is_told;
 	bool step_is_scheduled, receive_step_is_scheduled;
 	uint32_t drained_started; /* while in SQD: the first request that may not start */
 	bool is_draining;
@@ -123,15 +182,36 @@ static inline struct receive *endpoint_receive(struct endpoint *end, uint32_t co
 	return &end->receives[count % ENDPOINT_RING];
 }
 
-static inline bool operation_takes_receive(const struct operation *operation)
+/* Of services that answer: what was sent arrives, or the connection breaks. */
+static inline bool endpoint_is_reliable(const struct endpoint *end)
 {
-	return operation->opcode == IBV_WR_SEND || operation->opcode == IBV_WR_SEND_WITH_IMM ||
-	       operation->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+	return end->plan->type != IBV_QPT_UC && end->plan->type != IBV_QPT_UD;
+}
+
+static inline bool endpoint_is_datagram(const struct endpoint *end)
+{
+	return end->plan->type == IBV_QPT_UD;
+}
+
+static inline uint32_t endpoint_mtu(const struct endpoint *end)
+{
+	return 128u << end->plan->terms.mtu;
+}
+
+static inline bool endpoint_receives(const struct endpoint *end)
+{
+	return end->plan->type != IBV_QPT_XRC_SEND;
 }
 
 static inline bool operation_is_send(const struct operation *operation)
 {
-	return operation->opcode == IBV_WR_SEND || operation->opcode == IBV_WR_SEND_WITH_IMM;
+	return operation->opcode == IBV_WR_SEND || operation->opcode == IBV_WR_SEND_WITH_IMM ||
+	       operation->opcode == IBV_WR_SEND_WITH_INV;
+}
+
+static inline bool operation_takes_receive(const struct operation *operation)
+{
+	return operation_is_send(operation) || operation->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
 static inline bool operation_is_write(const struct operation *operation)

@@ -7,6 +7,7 @@
 #include "base/assert.h"
 #include "sim/copy.h"
 #include "sim/pattern.h"
+#include "sim/qp_types.h"
 
 /* Host a's regions are at 0x1_0000_0000 and so on: no address of this process. */
 #define IOVA_HOST_SHIFT 40
@@ -47,8 +48,10 @@ struct host *host_create(struct world *world, const struct host_limits *limits)
 	memory_init(&host->memory, host->key_slots, HOST_KEY_SLOTS);
 	init_holds(host);
 	host->inbound.bytes_max = limits->flow_bytes_max;
-	for (uint32_t i = 0; i < WORLD_HOSTS_MAX; i++)
+	for (uint32_t i = 0; i < WORLD_HOSTS_MAX; i++) {
 		host->outbound[i].bytes_max = limits->flow_bytes_max;
+		host->uc_outbound[i].bytes_max = limits->flow_bytes_max;
+	}
 	world->hosts[world->host_count++] = host;
 	return host;
 }
@@ -76,6 +79,9 @@ void host_destroy(struct host *host)
 		world_datagram_free(host->world, host->oldest);
 		host->oldest = next;
 	}
+	free(host->srq_memory);
+	for (uint32_t i = 0; i < host->xrc_srq_count; i++)
+		free(host->xrc_memory[i]);
 	free(host->hold_bytes);
 	free(host->key_slots);
 	free(host->arena);
@@ -125,8 +131,42 @@ struct host_cq *host_add_cq(struct host *host, uint32_t capacity)
 	return cq;
 }
 
-struct host_qp *host_add_qp(struct host *host, const struct ibv_qp_cap *cap, uint32_t pd,
-			    bool signals_all, struct host_cq *send_cq, struct host_cq *recv_cq)
+void host_add_srq(struct host *host, uint32_t depth, uint32_t pd)
+{
+	host->srq_memory = zeroed(srq_bytes(depth, 1));
+	srq_init(&host->srq, host->srq_memory, depth, 1, pd);
+}
+
+struct srq *host_add_xrc_srq(struct host *host, uint32_t depth, uint32_t pd)
+{
+	uint32_t index = host->xrc_srq_count++;
+	struct srq *srq = &host->xrc_srqs[index];
+
+	VBN_ASSERT(index < HOST_XRC_SRQS_MAX);
+	host->xrc_memory[index] = zeroed(srq_bytes(depth, 1));
+	srq_init(srq, host->xrc_memory[index], depth, 1, pd);
+	VBN_ASSERT(xrc_domain_add(&host->domain, srq, (uint32_t)random_next(&host->world->random)));
+	return srq;
+}
+
+static struct qp *make_qp(struct host *host, const struct host_qp_plan *plan, uint32_t number)
+{
+	bool is_xrc = plan->type == IBV_QPT_XRC_SEND || plan->type == IBV_QPT_XRC_RECV;
+	bool shares = host->srq_memory && !is_xrc;
+	struct ibv_qp_cap cap = plan->cap;
+	struct qp *qp;
+
+	if (shares || is_xrc)
+		cap.max_recv_wr = cap.max_recv_sge = 0;
+	qp = qp_init(zeroed(qp_bytes(&cap)), &cap, plan->type, number, plan->pd, plan->signals_all);
+	if (shares)
+		qp_attach_srq(qp, &host->srq);
+	if (plan->type == IBV_QPT_XRC_RECV)
+		qp_attach_xrc(qp, &host->domain);
+	return qp;
+}
+
+struct host_qp *host_add_qp(struct host *host, const struct host_qp_plan *plan)
 {
 	struct host_qp *qp = &host->qps[host->qp_count];
 	uint32_t serial = host->index * HOST_QPS_MAX + host->qp_count;
@@ -135,17 +175,36 @@ struct host_qp *host_add_qp(struct host *host, const struct ibv_qp_cap *cap, uin
 	*qp = (struct host_qp){.host = host,
 			       .index = host->qp_count++,
 			       .serial = serial,
-			       .send_cq = send_cq,
-			       .recv_cq = recv_cq,
+			       .send_cq = plan->send_cq,
+			       .recv_cq = plan->recv_cq,
 			       .timer = VBN_TIME_NEVER};
-	qp->qp = qp_init(zeroed(qp_bytes(cap)), cap, IBV_QPT_RC, 0x100 + serial, pd, signals_all);
+	qp->qp = make_qp(host, plan, 0x100 + serial);
 	return qp;
+}
+
+/* The slot of a completion that was polled, or is dropped with its QP. */
+static void return_slot(const struct cq_entry *entry)
+{
+	const struct completion *completion = &entry->completion;
+	struct qp *qp = ((struct host_qp *)entry->owner)->qp;
+	struct work_queue *work = completion->is_receive ? &qp->recv_queue : &qp->send_queue;
+
+	if (completion->srq)
+		srq_release(completion->srq, completion->srq_slot);
+	else
+		atomic_store_explicit(&work->released, completion->slots_released,
+				      memory_order_release);
+}
+
+static void purge_cqs(struct host_qp *qp)
+{
+	completion_queue_purge(&qp->send_cq->queue, qp, return_slot);
+	completion_queue_purge(&qp->recv_cq->queue, qp, return_slot);
 }
 
 void host_qp_destroy(struct host_qp *qp)
 {
-	completion_queue_purge(&qp->send_cq->queue, qp);
-	completion_queue_purge(&qp->recv_cq->queue, qp);
+	purge_cqs(qp);
 	qp_fini(qp->qp, &qp->host->holds);
 	free(qp->qp);
 	qp->qp = NULL;
@@ -169,29 +228,42 @@ static void modify(struct host_qp *qp, const struct ibv_qp_attr *attr, int mask,
 		qp_modify(qp->qp, attr, mask, path, &core);
 }
 
+static struct path path_to(struct host *host, const struct host *peer, enum ibv_qp_type type,
+			   const struct connection_terms *terms)
+{
+	struct path path = {
+		.payload_max = 128u << terms->mtu,
+		.is_lossless = terms->is_lossless,
+		.outbound = &host->outbound[peer->index],
+		.inbound = &host->inbound,
+	};
+
+	if (type == IBV_QPT_UC)
+		path.outbound = &host->uc_outbound[peer->index];
+	if (type == IBV_QPT_UC && peer->limits.shows_service)
+		atomic_store(&path.outbound->served_at, &peer->served_at);
+	return path;
+}
+
 void host_qp_to_rtr(struct host_qp *qp, const struct host_qp *peer,
 		    const struct connection_terms *terms)
 {
 	struct host *host = qp->host;
+	enum ibv_qp_type type = qp->qp->type;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
 		.port_num = 1,
 		.qp_access_flags = terms->access,
+		.qkey = terms->qkey,
 	};
-	struct path path = {
-		.payload_max = 128u << terms->mtu,
-		.is_lossless = terms->is_lossless,
-		.outbound = &host->outbound[peer->host->index],
-		.inbound = &host->inbound,
-	};
+	struct path path = path_to(host, peer->host, type, terms);
 
 	/* ::ffff:10.0.0.1 is host a. */
 	const uint8_t peer_gid[16] = {
 		[10] = 0xff, [11] = 0xff, [12] = 10, [15] = (uint8_t)(peer->host->index + 1)};
 
 	qp->peer_host = peer->host->index;
-	modify(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
-	       NULL);
+	modify(qp, &attr, qp_moves_to_init(type), NULL);
 	attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = terms->mtu,
@@ -202,10 +274,7 @@ void host_qp_to_rtr(struct host_qp *qp, const struct host_qp *peer,
 		.ah_attr = {.is_global = 1, .port_num = 1},
 	};
 	memcpy(attr.ah_attr.grh.dgid.raw, peer_gid, sizeof(peer_gid));
-	modify(qp, &attr,
-	       IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-		       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-	       &path);
+	modify(qp, &attr, qp_moves_to_rtr(type), &path);
 }
 
 void host_qp_to_rts(struct host_qp *qp, const struct connection_terms *terms)
@@ -219,10 +288,7 @@ void host_qp_to_rts(struct host_qp *qp, const struct connection_terms *terms)
 		.rnr_retry = terms->rnr_retry,
 	};
 
-	modify(qp, &attr,
-	       IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-		       IBV_QP_MAX_QP_RD_ATOMIC,
-	       NULL);
+	modify(qp, &attr, qp_moves_to_rts(qp->qp->type), NULL);
 }
 
 void host_qp_connect(struct host_qp *qp, const struct host_qp *peer,
@@ -239,11 +305,9 @@ void host_qp_set_state(struct host_qp *qp, enum ibv_qp_state state, bool wants_d
 
 	if (state == IBV_QPS_SQD)
 		mask |= IBV_QP_EN_SQD_ASYNC_NOTIFY;
+	if (state == IBV_QPS_RESET)
+		purge_cqs(qp);
 	modify(qp, &attr, mask, NULL);
-	if (state == IBV_QPS_RESET) {
-		completion_queue_purge(&qp->send_cq->queue, qp);
-		completion_queue_purge(&qp->recv_cq->queue, qp);
-	}
 	host_qp_output(qp);
 }
 
@@ -251,7 +315,19 @@ int host_post_send_quietly(struct host_qp *qp, const struct ibv_send_wr *wr)
 {
 	struct core core = host_core(qp->host);
 
+	if (wr->opcode == IBV_WR_BIND_MW && wr->bind_mw.mw->type == IBV_MW_TYPE_1)
+		return qp_post_bind_type_1(qp->qp, wr, NULL);
 	return qp_post_send(qp->qp, wr, core.copier, NULL);
+}
+
+int host_post_datagram(struct host_qp *qp, const struct ibv_send_wr *wr, uint32_t to)
+{
+	uint32_t position = qp->qp->send_queue.posted;
+	int error = host_post_send_quietly(qp, wr);
+
+	if (!error)
+		qp->destinations[position % HOST_SENDS_MAX] = (uint8_t)to;
+	return error;
 }
 
 int host_post_send(struct host_qp *qp, const struct ibv_send_wr *wr)
@@ -273,14 +349,12 @@ int host_post_recv(struct host_qp *qp, const struct ibv_recv_wr *wr)
 bool host_poll(struct host_cq *cq, struct completion *completion, struct host_qp **qp)
 {
 	const struct cq_entry *entry = completion_queue_peek(&cq->queue);
-	struct work_queue *work;
 
 	if (!entry)
 		return false;
 	*completion = entry->completion;
 	*qp = entry->owner;
-	work = completion->is_receive ? &(*qp)->qp->recv_queue : &(*qp)->qp->send_queue;
-	atomic_store_explicit(&work->released, completion->slots_released, memory_order_release);
+	return_slot(entry);
 	completion_queue_pop(&cq->queue);
 	return true;
 }

@@ -17,9 +17,13 @@
 
 #include "sim/world.h"
 #include "transport/completion_queue.h"
+#include "transport/srq.h"
+#include "transport/xrc.h"
 
 #define HOST_QPS_MAX 16
-#define HOST_REGIONS_MAX 100
+#define HOST_REGIONS_MAX 120
+#define HOST_XRC_SRQS_MAX 3
+#define HOST_SENDS_MAX 256 /* of a queue, rounded up: where datagrams go; a power of two */
 #define HOST_KEY_SLOTS 256
 #define HOST_GUARD_BYTES 64
 
@@ -29,8 +33,12 @@ struct host_limits {
 	uint32_t receive_batch;	    /* packets taken at once */
 	uint64_t wake_ns;	    /* from arrival to looking */
 	uint64_t timer_slack_ns;    /* deadlines are seen so late */
+	uint32_t ack_hold_percent;  /* of batches whose ACKs wait for the program's next call */
 	uint32_t hold_free;	    /* buffers of the hold pool that may be used, up to 64 */
 	int64_t flow_bytes_max;	    /* towards each host, and for our READ answers */
+	/* UC: peers show when they found their receive buffer empty, as processes of one host do. */
+	bool shows_service;
+	uint32_t datagram_batch; /* UD: handed out at once; 0: no limit */
 };
 
 struct region {
@@ -52,10 +60,11 @@ struct host_cq {
 
 struct host_qp {
 	struct host *host;
-	uint32_t index;	 /* in its host; stays when the QP is destroyed */
-	uint32_t serial; /* in the world: for checkers' own arrays */
-	struct qp *qp;	 /* NULL: destroyed */
-	uint32_t peer_host;
+	uint32_t index;			      /* in its host; stays when the QP is destroyed */
+	uint32_t serial;		      /* in the world: for checkers' own arrays */
+	struct qp *qp;			      /* NULL: destroyed */
+	uint32_t peer_host;		      /* of those that are connected */
+	uint8_t destinations[HOST_SENDS_MAX]; /* of datagrams: hosts, by ring position */
 	struct host_cq *send_cq, *recv_cq;
 	vbn_time timer; /* of the event that is scheduled; NEVER */
 	uint32_t deadlines_at_once;
@@ -75,9 +84,17 @@ struct host {
 	void *hold_bytes;
 	struct hold_pool holds;
 	struct flow inbound, outbound[WORLD_HOSTS_MAX];
+	struct flow uc_outbound[WORLD_HOSTS_MAX];
+	_Atomic vbn_time served_at; /* when the receive buffer was last found empty */
 	struct host_qp qps[HOST_QPS_MAX];
 	uint32_t qp_count;
 	struct host_cq *cqs;
+	struct srq srq; /* all QPs draw from it, if it has memory, but for those of XRC */
+	void *srq_memory;
+	struct xrc_domain domain; /* of all XRC_RECV QPs */
+	struct srq xrc_srqs[HOST_XRC_SRQS_MAX];
+	void *xrc_memory[HOST_XRC_SRQS_MAX];
+	uint32_t xrc_srq_count;
 	struct datagram *oldest, *newest; /* the receive buffer */
 	uint64_t waiting_bytes;
 	bool is_waking;
@@ -92,7 +109,16 @@ struct connection_terms {
 	uint8_t rd_atomic, dest_rd_atomic;
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
 	uint32_t sq_psn, rq_psn;
+	uint32_t qkey;
 	bool is_lossless;
+};
+
+struct host_qp_plan {
+	enum ibv_qp_type type;
+	struct ibv_qp_cap cap;
+	uint32_t pd;
+	bool signals_all;
+	struct host_cq *send_cq, *recv_cq;
 };
 
 struct host *host_create(struct world *world, const struct host_limits *limits);
@@ -105,32 +131,40 @@ uint8_t *host_bytes(struct host *host, const struct region *region, uint64_t iov
 uint8_t *host_model(struct host *host, const struct region *region, uint64_t iova);
 
 struct host_cq *host_add_cq(struct host *host, uint32_t capacity);
-/* A QP in RESET, of protection domain @pd. */
-struct host_qp *host_add_qp(struct host *host, const struct ibv_qp_cap *cap, uint32_t pd,
-			    bool signals_all, struct host_cq *send_cq, struct host_cq *recv_cq);
+/* One for all QPs that are added later; they have no receive queues of their own. */
+void host_add_srq(struct host *host, uint32_t depth, uint32_t pd);
+/* One more of the XRC domain. */
+struct srq *host_add_xrc_srq(struct host *host, uint32_t depth, uint32_t pd);
+/* A QP in RESET. */
+struct host_qp *host_add_qp(struct host *host, const struct host_qp_plan *plan);
 void host_qp_destroy(struct host_qp *qp);
 
-/* RESET to RTS in one go, towards @peer. */
+/* RESET to RTS in one go, towards @peer; of a UD QP there is none. */
 void host_qp_connect(struct host_qp *qp, const struct host_qp *peer,
 		     const struct connection_terms *terms);
 /* To RTR, and then to RTS, apart. */
 void host_qp_to_rtr(struct host_qp *qp, const struct host_qp *peer,
 		    const struct connection_terms *terms);
 void host_qp_to_rts(struct host_qp *qp, const struct connection_terms *terms);
-/* To ERR, RESET, SQD or back to RTS. */
+/* To ERR, RESET, SQD or back to RTS, also from SQE. */
 void host_qp_set_state(struct host_qp *qp, enum ibv_qp_state state, bool wants_drained_event);
 
 /* Posting returns what the transport says; output follows at once. */
 int host_post_send(struct host_qp *qp, const struct ibv_send_wr *wr);
 int host_post_recv(struct host_qp *qp, const struct ibv_recv_wr *wr);
-/* Several posts, then the output. */
+/* Several posts, then the output. A bind may be of a window of either type. */
 int host_post_send_quietly(struct host_qp *qp, const struct ibv_send_wr *wr);
+/* The same towards a QP of @to, from one that is not connected. */
+int host_post_datagram(struct host_qp *qp, const struct ibv_send_wr *wr, uint32_t to);
 void host_qp_output(struct host_qp *qp);
 /* What a call of the transport on this host is surrounded by, now. */
 struct core host_core(struct host *host);
 
 /* The oldest completion; its slots are free again. False: none. */
 bool host_poll(struct host_cq *cq, struct completion *completion, struct host_qp **qp);
+
+/* The 40 bytes in front of a datagram that comes from host @from. */
+void host_datagram_header(uint32_t from, uint32_t to, uint8_t header[GRH_BYTES]);
 
 /* From the link. */
 void host_take_in(struct host *host, struct datagram *datagram);

@@ -10,6 +10,8 @@
 /* More calls than any honest output needs; a transport that never rests is found. */
 #define OUTPUT_ROUNDS_MAX 20000
 #define DEADLINES_AT_ONCE_MAX 50
+/* No requester waits less for an answer. What waits longer at a slow host is late, as if lost. */
+#define PATIENCE (10 * VBN_MILLISECOND)
 
 static const struct copier copier = {sim_copy, sim_fetch_add, sim_compare_swap};
 
@@ -30,6 +32,20 @@ static struct trace_place place_of(const struct host_qp *qp)
 	for (uint32_t i_ = 0; i_ < (world)->observer_count; i_++) \
 		if ((world)->observers[i_].call) \
 	(world)->observers[i_].call((world)->observers[i_].context, __VA_ARGS__)
+
+void host_datagram_header(uint32_t from, uint32_t to, uint8_t header[GRH_BYTES])
+{
+	const uint8_t ipv4[20] = {0x45,
+				  [8] = 64,
+				  [9] = 17,
+				  [12] = 10,
+				  [15] = (uint8_t)(from + 1),
+				  [16] = 10,
+				  [19] = (uint8_t)(to + 1)};
+
+	memset(header, 0, GRH_BYTES - sizeof(ipv4));
+	memcpy(header + GRH_BYTES - sizeof(ipv4), ipv4, sizeof(ipv4));
+}
 
 /* 10.0.0.1 is host a. */
 static struct icrc_envelope envelope_of(const struct datagram *datagram)
@@ -71,6 +87,12 @@ void host_send_forged(struct host *host, uint32_t to, const struct packet *packe
 	seal_and_send(host, datagram, header_bytes, packet->payload_bytes, to);
 }
 
+static uint32_t destination_of(const struct host_qp *qp, const struct packet_out *out)
+{
+	return qp_is_datagram(qp->qp) ? qp->destinations[out->wqe_position % HOST_SENDS_MAX]
+				      : qp->peer_host;
+}
+
 /* False: the payload cannot be read, and the rest of the outbox's packets are stale. */
 static bool send_packet(struct host_qp *qp, const struct packet_out *out)
 {
@@ -90,7 +112,8 @@ static bool send_packet(struct host_qp *qp, const struct packet_out *out)
 		return false;
 	}
 	EACH_OBSERVER(host->world, sent, qp, &out->packet);
-	seal_and_send(host, datagram, header_bytes, out->packet.payload_bytes, qp->peer_host);
+	seal_and_send(host, datagram, header_bytes, out->packet.payload_bytes,
+		      destination_of(qp, out));
 	return true;
 }
 
@@ -104,6 +127,7 @@ static void push_completion(struct host_qp *qp, const struct completion *complet
 	EACH_OBSERVER(qp->host->world, completed, qp, completion);
 	switch (completion_queue_push(&cq->queue, &entry)) {
 	case CQ_PUSHED:
+	case CQ_PUSHED_HOLD:
 	case CQ_PUSHED_NOTIFY:
 		break;
 	case CQ_OVERRUN_FIRST:
@@ -127,8 +151,10 @@ static const char *event_name(enum ibv_event_type event)
 		return "COMM_EST";
 	case IBV_EVENT_SQ_DRAINED:
 		return "SQ_DRAINED";
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		return "LAST_WQE_REACHED";
 	default:
-		return "an event of no RC QP";
+		return "an event of no QP";
 	}
 }
 
@@ -157,7 +183,7 @@ static void run_timer(struct world *world, void *subject, uint64_t argument);
 static void set_timer(struct host_qp *qp)
 {
 	struct world *world = qp->host->world;
-	vbn_time next = qp_next_deadline(qp->qp);
+	vbn_time next = vbn_time_min(qp_next_deadline(qp->qp), qp_ack_deadline(qp->qp));
 	vbn_time due;
 
 	if (next == VBN_TIME_NEVER) {
@@ -171,8 +197,8 @@ static void set_timer(struct host_qp *qp)
 	world_schedule(world, due, run_timer, qp, due);
 }
 
-/* Output after the outbox holds what qp_receive() left there. */
-static void finish_output(struct host_qp *qp)
+/* Output after the outbox holds what qp_receive() left there; an ACK may stay if @may_hold_ack. */
+static void finish_output(struct host_qp *qp, bool may_hold_ack)
 {
 	struct host *host = qp->host;
 	struct core core = host_core(host);
@@ -180,6 +206,9 @@ static void finish_output(struct host_qp *qp)
 	uint32_t rounds = 0;
 	bool has_more;
 
+	core.may_hold_ack = may_hold_ack;
+	core.paces_datagrams = host->limits.datagram_batch;
+	core.datagrams_max = host->limits.datagram_batch;
 	do {
 		has_more = qp_output(qp->qp, &core, out);
 		has_more |= !carry_out(qp, out);
@@ -195,7 +224,7 @@ static void finish_output(struct host_qp *qp)
 void host_qp_output(struct host_qp *qp)
 {
 	outbox_clear(&qp->host->world->outbox);
-	finish_output(qp);
+	finish_output(qp, false);
 }
 
 static void run_timer(struct world *world, void *subject, uint64_t argument)
@@ -213,17 +242,26 @@ static void run_timer(struct world *world, void *subject, uint64_t argument)
 	EACH_OBSERVER(world, before_deadline, qp);
 	qp_deadline(qp->qp, &core);
 	EACH_OBSERVER(world, after_deadline, qp);
-	finish_output(qp);
+	finish_output(qp, false);
 	qp->deadlines_at_once = qp->timer == world->now ? qp->deadlines_at_once + 1 : 0;
 	if (qp->deadlines_at_once > DEADLINES_AT_ONCE_MAX)
 		world_fail(world, "deadline", "a deadline that has passed stays");
+}
+
+/* Whether the program is told of this batch and may answer it. */
+static bool draws_hold(struct host *host)
+{
+	return host->limits.ack_hold_percent &&
+	       random_below(&host->world->random, 100) < host->limits.ack_hold_percent;
 }
 
 static struct host_qp *find_qp(struct host *host, uint32_t number, uint32_t from)
 {
 	for (uint32_t i = 0; i < host->qp_count; i++)
 		if (host->qps[i].qp && host->qps[i].qp->number == number)
-			return host->qps[i].peer_host == from ? &host->qps[i] : NULL;
+			return qp_is_datagram(host->qps[i].qp) || host->qps[i].peer_host == from
+				       ? &host->qps[i]
+				       : NULL;
 	return NULL;
 }
 
@@ -247,6 +285,7 @@ static void feed(struct host *host, const struct datagram *datagram, struct host
 	struct world *world = host->world;
 	struct core core = host_core(host);
 	struct trace_place place = {world->now, host->index, TRACE_NO_QP};
+	struct datagram_source source = {.has_header = true};
 	struct packet packet;
 	struct host_qp *qp;
 	enum reason reason;
@@ -265,11 +304,17 @@ static void feed(struct host *host, const struct datagram *datagram, struct host
 		return;
 	}
 	if (*qp_of_output && *qp_of_output != qp)
-		finish_output(*qp_of_output);
+		finish_output(*qp_of_output, draws_hold(host));
 	if (*qp_of_output != qp)
 		outbox_clear(&world->outbox);
 	*qp_of_output = qp;
+	/* What nobody repeats is not held for lack of room, so that there must be some. */
+	if (qp_is_unreliable(qp->qp) && !outbox_completions_room(&world->outbox))
+		carry_out(qp, &world->outbox);
 	place = place_of(qp);
+	host_datagram_header(datagram->from, datagram->to, source.header);
+	core.source = &source;
+	world->packet_is_hostile = datagram->is_hostile;
 	reason = qp_receive(qp->qp, &packet, &core, &world->outbox);
 	trace_packet(&world->trace, &place, "receive", &packet, reason);
 	EACH_OBSERVER(world, received, qp, &packet, reason);
@@ -287,11 +332,15 @@ static void wake(struct world *world, void *subject, uint64_t argument)
 
 		host->oldest = datagram->next;
 		host->waiting_bytes -= datagram->length;
+		if (world->now - datagram->arrived_at > PATIENCE)
+			world->last_loss = world->now;
 		feed(host, datagram, &qp_of_output);
 		world_datagram_free(world, datagram);
 	}
 	if (qp_of_output)
-		finish_output(qp_of_output);
+		finish_output(qp_of_output, draws_hold(host));
+	if (!host->oldest)
+		atomic_store(&host->served_at, world->now + 1);
 	if (host->oldest && !host->is_waking) {
 		host->is_waking = true;
 		world_schedule(world, world->now + host->limits.wake_ns, wake, host, 0);
@@ -310,6 +359,7 @@ void host_take_in(struct host *host, struct datagram *datagram)
 		world_datagram_free(world, datagram);
 		return;
 	}
+	datagram->arrived_at = world->now;
 	if (host->oldest)
 		host->newest->next = datagram;
 	else

@@ -7,6 +7,9 @@
  * request with a wrong key may touch it. So only requests that name a key are forged,
  * with random keys and at least one byte, and acknowledgements.
  *
+ * To a UD QP he sends datagrams, and does not know its Q_Key. A UC QP loses by a forged packet
+ * the message under way, for any PSN may be that of a new message.
+ *
  * Most forged packets bear PSNs far from what is expected or outstanding and must not
  * disturb the connection either. A poisonous one hits the expected PSN: it is refused
  * like any request with a wrong key, and that ends the connection.
@@ -14,6 +17,8 @@
 #include "sim/hostile.h"
 
 #include "base/psn.h"
+#include "sim/qp_types.h"
+#include "transport/xrc.h"
 #include "wire/syndrome.h"
 
 #define FAR_MIN 0x10000u
@@ -28,14 +33,41 @@ static uint32_t far_from(struct random_stream *random, uint32_t psn)
 	return psn_add(psn, random_below(random, 2) ? distance : PSN_MASK + 1 - distance);
 }
 
+static void forge_datagram(const struct qp *qp, struct random_stream *random, struct packet *packet)
+{
+	packet->opcode = opcode_byte(SERVICE_UD, random_below(random, 2) ? OPCODE_SEND_ONLY
+									 : OPCODE_SEND_ONLY_IMM);
+	packet->psn = (uint32_t)random_next(random) & PSN_MASK;
+	packet->deth.qkey = qp->attr.qkey ^ (uint32_t)random_between(random, 1, UINT32_MAX);
+	packet->deth.source_qpn = (uint32_t)random_next(random) & PSN_MASK;
+	packet->payload_bytes = (uint32_t)random_below(random, qp->path.payload_max + 1);
+	packet->payload = zeros;
+}
+
+/* Of XRC the SRQ may be one that exists, whose numbers are no secret of its users. */
+static void forge_srq(const struct qp *qp, struct random_stream *random, struct packet *packet)
+{
+	const struct srq *srq = qp->xrc ? qp->xrc->srqs[random_below(random, XRC_SRQS_MAX)] : NULL;
+
+	packet->xrc_srqn = (uint32_t)random_next(random) & PSN_MASK;
+	for (uint32_t i = 0; qp->xrc && !srq && i < XRC_SRQS_MAX; i++)
+		srq = qp->xrc->srqs[i];
+	if (srq && random_below(random, 4))
+		packet->xrc_srqn = srq->number;
+}
+
 static void forge_request(const struct qp *qp, struct random_stream *random, struct packet *packet)
 {
 	static const enum opcode opcodes[] = {OPCODE_WRITE_ONLY,  OPCODE_WRITE_ONLY_IMM,
 					      OPCODE_WRITE_FIRST, OPCODE_READ_REQUEST,
 					      OPCODE_FETCH_ADD,	  OPCODE_COMPARE_SWAP};
+	enum service service = qp_type_service(qp->type);
 	uint64_t address = random_next(random);
 
-	packet->opcode = opcode_byte(SERVICE_RC, opcodes[random_below(random, 6)]);
+	packet->opcode =
+		opcode_byte(service, opcodes[random_below(random, service == SERVICE_UC ? 3 : 6)]);
+	if (service == SERVICE_XRC)
+		forge_srq(qp, random, packet);
 	packet->psn = far_from(random, qp->responder.psn_expected);
 	packet->reth.rkey = packet->atomic.rkey = (uint32_t)random_next(random);
 	packet->reth.address = packet->atomic.address = address & ~7ull;
@@ -44,7 +76,7 @@ static void forge_request(const struct qp *qp, struct random_stream *random, str
 		return;
 	packet->payload = zeros;
 	packet->payload_bytes = packet->reth.length;
-	if (packet->opcode == opcode_byte(SERVICE_RC, OPCODE_WRITE_FIRST)) {
+	if (opcode_operation(packet->opcode) == OPCODE_WRITE_FIRST) {
 		packet->payload_bytes = qp->path.payload_max;
 		packet->reth.length += packet->payload_bytes;
 	}
@@ -53,7 +85,9 @@ static void forge_request(const struct qp *qp, struct random_stream *random, str
 static void forge_acknowledgement(const struct qp *qp, struct random_stream *random,
 				  struct packet *packet)
 {
-	packet->opcode = opcode_byte(SERVICE_RC, OPCODE_ACKNOWLEDGE);
+	packet->opcode =
+		opcode_byte(qp_type_service(qp->type) == SERVICE_XRC ? SERVICE_XRC : SERVICE_RC,
+			    OPCODE_ACKNOWLEDGE);
 	packet->psn = far_from(random, qp->requester.psn_unacked);
 	packet->aeth.syndrome = (uint8_t)random_next(random);
 	packet->aeth.msn = (uint32_t)random_next(random) & PSN_MASK;
@@ -79,13 +113,15 @@ void hostile_send(struct host_qp *target, struct random_stream *random, bool may
 	if (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT)
 		return;
 	packet.ack_requested = random_below(random, 2);
-	if (kind < 6)
+	if (kind < 6 && qp->type == IBV_QPT_UD)
+		forge_datagram(qp, random, &packet);
+	else if (kind < 6)
 		forge_request(qp, random, &packet);
 	else if (kind < 9)
 		forge_acknowledgement(qp, random, &packet);
 	else
 		forge_nonsense(random, &packet);
-	if (may_poison && kind < 6 && random_below(random, 4) == 0)
+	if (may_poison && kind < 6 && qp->type != IBV_QPT_UD && random_below(random, 4) == 0)
 		packet.psn = qp->responder.psn_expected;
 	host_send_forged(from, target->host->index, &packet);
 }

@@ -5,8 +5,8 @@
 #include "sim/host.h"
 
 /*
- * Sends one forged packet to one of the QPs of @target, as if from its peer's host. With @may_poison it
- * may bear the very PSN that the QP expects, which ends the connection.
+ * Sends one forged packet to one of the QPs of @target, as if from its peer's host. With
+ * @may_poison it may bear the very PSN that the QP expects, which ends the connection.
  */
 void hostile_send(struct host_qp *target, struct random_stream *random, bool may_poison);
 

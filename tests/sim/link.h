@@ -22,6 +22,7 @@ struct world;
 struct datagram {
 	struct datagram *next;
 	uint32_t from, to; /* hosts */
+	vbn_time arrived_at;
 	uint32_t length;
 	bool is_corrupted; /* in a byte that the ICRC covers */
 	bool is_hostile;   /* made by nobody's QP */

@@ -3,6 +3,11 @@
 
 #include <arpa/inet.h>
 
+#include "sim/datagrams.h"
+#include "sim/panes.h"
+#include "sim/windows.h"
+#include "sim/xrc_requests.h"
+
 /* Elements of a list lie apart by so many bytes, which belong to nobody. */
 #define ELEMENT_GAP_MAX 24
 
@@ -62,6 +67,7 @@ static void draw_range(struct endpoint *end, struct operation *operation)
 		offset = target->length - operation->length;
 	if (operation_is_atomic(operation))
 		offset = random_below(&end->random, ENDPOINT_ATOMIC_BYTES / 8) * 8;
+	operation->remote = target;
 	operation->remote_iova = target->iova + offset;
 	operation->rkey = target->key;
 }
@@ -146,7 +152,7 @@ static void spoil(struct endpoint *end, struct operation *operation)
 	if (chance(end, 25) && !(operation->flags & IBV_SEND_INLINE)) {
 		operation->expected = IBV_WC_LOC_PROT_ERR;
 	} else if (operation_is_send(operation)) {
-		operation->length = end->peer->plan->message_bytes_max +
+		operation->length = end->peer->plan->receive_bytes +
 				    (uint32_t)random_between(&end->random, 1, 100);
 		operation->flags &= ~(unsigned)IBV_SEND_INLINE;
 		operation->expected = IBV_WC_REM_INV_REQ_ERR;
@@ -203,6 +209,15 @@ static void draw_echo(struct endpoint *end, struct operation *operation)
 		operation->sge[i] = read->sge[i];
 }
 
+/* Who gets no answer is told nothing of what the peer makes of it. */
+static void leave_untold(struct operation *operation)
+{
+	if (operation->expected == IBV_WC_SUCCESS || operation->expected == IBV_WC_LOC_PROT_ERR)
+		return;
+	operation->is_dropped = true;
+	operation->expected = IBV_WC_SUCCESS;
+}
+
 void operation_draw(struct endpoint *end, struct operation *operation)
 {
 	const struct endpoint_plan *plan = end->plan;
@@ -226,6 +241,16 @@ void operation_draw(struct endpoint *end, struct operation *operation)
 		spoil(end, operation);
 	if (!is_permitted(end, operation) && operation->expected != IBV_WC_LOC_PROT_ERR)
 		operation->expected = IBV_WC_REM_ACCESS_ERR;
+	if (plan->type == IBV_QPT_XRC_SEND)
+		xrc_requests_draw(end, operation);
+	if (!endpoint_is_reliable(end))
+		leave_untold(operation);
+	if (plan->type == IBV_QPT_UD)
+		datagrams_draw(end, operation);
+	windows_draw(end, operation);
+	panes_draw(end, operation);
+	if (operation->uses_pane && needs_fence(end, operation))
+		operation->flags |= IBV_SEND_FENCE;
 	operation->is_echoed = operation->opcode == IBV_WR_RDMA_READ && !is_last &&
 			       operation->expected == IBV_WC_SUCCESS && chance(end, 30);
 }

@@ -3,10 +3,15 @@
 
 #include <string.h>
 
+#include "sim/check_arrivals.h"
 #include "sim/check_completion.h"
 #include "sim/operation.h"
+#include "sim/panes.h"
 #include "sim/pattern.h"
 #include "sim/session.h"
+#include "sim/shared_receives.h"
+#include "sim/windows.h"
+#include "sim/xrc_requests.h"
 
 static bool may_post(const struct endpoint *end)
 {
@@ -18,7 +23,7 @@ static bool may_post(const struct endpoint *end)
 
 static bool post_receive(struct endpoint *end)
 {
-	struct receive receive = {.length = end->plan->message_bytes_max};
+	struct receive receive = {.region = end->sink, .length = end->plan->receive_bytes};
 	struct ibv_sge sge;
 	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1};
 	uint64_t position;
@@ -47,7 +52,9 @@ static void receive_step(struct world *world, void *subject, uint64_t argument);
 
 static void wake_receiver(struct endpoint *end, uint64_t delay_ns)
 {
-	if (end->receive_step_is_scheduled)
+	for (uint32_t i = 0; i < end->shared_count; i++)
+		shared_receives_wake(&end->shared[i], end->shared[i].plan.think_ns);
+	if (end->shared || !endpoint_receives(end) || end->receive_step_is_scheduled)
 		return;
 	end->receive_step_is_scheduled = true;
 	world_schedule(end->world, end->world->now + delay_ns, receive_step, end, 0);
@@ -80,15 +87,35 @@ static void to_work_request(struct operation *operation, struct ibv_send_wr *wr)
 		.send_flags = operation->flags,
 		.imm_data = operation->immediate,
 	};
-	if (operation_is_atomic(operation)) {
-		wr->wr.atomic.remote_addr = operation->remote_iova;
+	if (operation->opcode == IBV_WR_SEND_WITH_INV) {
+		wr->invalidate_rkey = operation->rkey;
+	} else if (operation_is_atomic(operation)) {
+		wr->wr.atomic.remote_addr = operation->remote_iova - operation->iova_base;
 		wr->wr.atomic.compare_add = operation->compare_add;
 		wr->wr.atomic.swap = operation->swap;
 		wr->wr.atomic.rkey = operation->rkey;
 	} else {
-		wr->wr.rdma.remote_addr = operation->remote_iova;
+		wr->wr.rdma.remote_addr = operation->remote_iova - operation->iova_base;
 		wr->wr.rdma.rkey = operation->rkey;
 	}
+}
+
+/* What only requests of one service or of one kind have. */
+static void add_particulars(struct endpoint *end, const struct operation *operation,
+			    struct ibv_send_wr *wr)
+{
+	if (end->plan->type == IBV_QPT_XRC_SEND)
+		wr->qp_type.xrc.remote_srqn = xrc_requests_number(end, operation);
+	if (end->plan->type == IBV_QPT_UD) {
+		wr->wr.ud.remote_qpn = operation->destination.qpn;
+		wr->wr.ud.remote_qkey = operation->destination.qkey;
+	}
+	if (!operation_is_local(operation))
+		return;
+	if (operation->uses_pane)
+		panes_fill(end, operation, wr);
+	else
+		windows_fill(end, operation, wr);
 }
 
 /* Inline bytes are read by the post call itself, at addresses of the process. */
@@ -137,6 +164,15 @@ static void note_posted(struct endpoint *end, const struct operation *operation)
 	end->has_drawn = false;
 	if (operation_takes_receive(operation))
 		end->consumers[end->consumers_posted++ % ENDPOINT_RING] = *operation;
+	panes_posted(end, operation);
+}
+
+static int post(struct endpoint *end, const struct operation *operation,
+		const struct ibv_send_wr *wr)
+{
+	if (end->plan->type == IBV_QPT_UD)
+		return host_post_datagram(end->qp, wr, operation->destination.host);
+	return host_post_send_quietly(end->qp, wr);
 }
 
 /* False: no room in the queue or for the buffer; the drawn operation waits. */
@@ -153,15 +189,17 @@ static bool post_operation(struct endpoint *end)
 		operation_draw(end, operation);
 		end->has_drawn = true;
 	}
+	panes_judge(end, operation);
 	/* Now and then a full queue is tried, to see it refuse. */
 	if ((is_full && random_below(&end->random, 8)) || !operation_place(end, operation))
 		return false;
 	if (sends_a_pattern(operation) && !is_full)
 		fill_source(end, operation, operation->id);
 	to_work_request(operation, &wr);
+	add_particulars(end, operation, &wr);
 	if (operation->flags & IBV_SEND_INLINE)
 		name_by_address(end, &wr, inline_list);
-	error = host_post_send_quietly(end->qp, &wr);
+	error = post(end, operation, &wr);
 	check_completion_post(end, error);
 	if (error) {
 		end->source_ring.head = head;
@@ -217,19 +255,65 @@ static void free_buffers(struct endpoint *end, uint32_t first)
 	}
 }
 
+static void take_receive(struct endpoint *end, const struct completion *completion)
+{
+	const struct receive *receive;
+
+	check_completion_receive(end, completion);
+	if (end->world->has_failed)
+		return;
+	receive = endpoint_receive(end, end->receives_completed - 1);
+	if (!end->shared)
+		end->sink_ring.tail = receive->sink_end;
+	else if (receive->state == OPERATION_DONE)
+		shared_receives_give_back(receive);
+}
+
+/* Without a peer to tell, a failed send stops the send queue alone: it is started again. */
+static void start_again(struct world *world, void *subject, uint64_t argument)
+{
+	struct endpoint *end = subject;
+
+	(void)world;
+	if (!end->qp->qp || end->qp->qp->state != IBV_QPS_SQE || end->session->life != argument ||
+	    end->session->state != SESSION_RUNS)
+		return;
+	host_qp_set_state(end->qp, IBV_QPS_RTS, false);
+	end->send_has_failed = end->is_draining = false;
+	/* What waits for room was drawn for windows as they would have been. */
+	end->has_drawn = false;
+	check_arrivals_go_on(end);
+	windows_begin(end);
+	panes_begin(end);
+	program_wake(end);
+	session_look(end->session);
+}
+
+static void take_failure(struct endpoint *end, const struct completion *completion)
+{
+	struct world *world = end->world;
+
+	if (endpoint_is_reliable(end) || completion->is_receive) {
+		session_break(end->session);
+		return;
+	}
+	if (end->qp->qp->state == IBV_QPS_SQE && end->completed == end->posted)
+		world_schedule(world, world->now + end->plan->think_ns, start_again, end,
+			       end->session->life);
+}
+
 static void take_completion(struct endpoint *end, const struct completion *completion)
 {
 	uint32_t completed = end->completed;
 
 	if (completion->is_receive) {
-		check_completion_receive(end, completion);
-		end->sink_ring.tail = endpoint_receive(end, end->receives_completed - 1)->sink_end;
+		take_receive(end, completion);
 	} else {
 		check_completion_send(end, completion);
 		free_buffers(end, completed);
 	}
 	if (completion->status != IBV_WC_SUCCESS)
-		session_break(end->session);
+		take_failure(end, completion);
 	program_wake(end);
 }
 
@@ -295,6 +379,16 @@ static void drained(struct endpoint *end)
 		       end->session->life);
 }
 
+static void last_wqe(struct endpoint *end)
+{
+	const struct qp *qp = end->qp->qp;
+
+	if (!end->shared || end->last_wqe_is_told || qp->state != IBV_QPS_ERR ||
+	    qp->srq_slot != SRQ_NO_SLOT)
+		world_fail(end->world, "completion", "LAST_WQE_REACHED at a wrong time");
+	end->last_wqe_is_told = true;
+}
+
 /* An error event is an error of the peer's requests, drawn or forged. */
 static void error_event(struct endpoint *end)
 {
@@ -304,7 +398,8 @@ static void error_event(struct endpoint *end)
 
 	/* It may have been flushed in the meantime. */
 	for (uint32_t i = 0; i < ENDPOINT_RING; i++)
-		is_explained |= sender->operations[i].expected != IBV_WC_SUCCESS;
+		is_explained |= sender->operations[i].expected != IBV_WC_SUCCESS ||
+				sender->operations[i].may_be_refused;
 	if (!is_explained)
 		world_fail(end->world, "completion", "an error event and no wrong request");
 	session_break(end->session);
@@ -320,6 +415,9 @@ static void event(void *context, struct host_qp *qp, enum ibv_event_type type)
 		break;
 	case IBV_EVENT_SQ_DRAINED:
 		drained(end);
+		break;
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		last_wqe(end);
 		break;
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:

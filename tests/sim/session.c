@@ -4,10 +4,14 @@
 #include <string.h>
 
 #include "base/psn.h"
+#include "sim/check_arrivals.h"
 #include "sim/check_completion.h"
 #include "sim/check_memory.h"
+#include "sim/panes.h"
 #include "sim/program.h"
+#include "sim/shared_receives.h"
 #include "sim/upset.h"
+#include "sim/windows.h"
 
 /* Flushing needs no network; what is not flushed after this never will be. */
 #define FLUSH_NS VBN_SECOND
@@ -32,6 +36,7 @@ static void forget(struct endpoint *end)
 	end->has_drawn = end->next_is_echo = false;
 	end->send_has_failed = end->receive_has_failed = false;
 	end->has_posted_bad_receive = end->is_draining = false;
+	end->last_wqe_is_told = false;
 	end->source_ring.tail = end->signalled_end = end->source_ring.head;
 	end->sink_ring.tail = end->sink_ring.head;
 }
@@ -66,8 +71,9 @@ static void connect(struct session *session)
 	for (uint32_t i = 0; i < session->end_count; i++)
 		host_qp_to_rtr(session->ends[i].qp, session->ends[i].peer->qp,
 			       &session->ends[i].plan->terms);
-	host_qp_to_rts(first->qp, &first->plan->terms);
-	if (first != second)
+	if (!first->plan->stays_in_rtr)
+		host_qp_to_rts(first->qp, &first->plan->terms);
+	if (first != second && !second->plan->stays_in_rtr)
 		world_schedule(session->world, session->world->now + session->plan.rts_ns,
 			       get_ready, second, session->life);
 }
@@ -80,7 +86,13 @@ void session_start(struct session *session)
 		forget(&session->ends[i]);
 	connect(session);
 	for (uint32_t i = 0; i < session->end_count; i++)
+		if (session->ends[i].arrivals)
+			check_arrivals_begin(&session->ends[i]);
+	for (uint32_t i = 0; i < session->end_count; i++) {
+		windows_begin(&session->ends[i]);
+		panes_begin(&session->ends[i]);
 		program_wake(&session->ends[i]);
+	}
 }
 
 static bool has_entry(const struct host_cq *cq, const struct host_qp *qp)
@@ -93,6 +105,14 @@ static bool has_entry(const struct host_cq *cq, const struct host_qp *qp)
 	return false;
 }
 
+static bool has_flushed_receives(const struct endpoint *end)
+{
+	if (end->shared)
+		return end->qp->qp->srq_slot == SRQ_NO_SLOT &&
+		       !has_entry(end->qp->recv_cq, end->qp);
+	return end->receives_completed == end->receives_posted;
+}
+
 /* A request that asked for no completion and is done leaves no trace but the QP's count. */
 static bool has_flushed(const struct endpoint *end)
 {
@@ -101,8 +121,7 @@ static bool has_flushed(const struct endpoint *end)
 	if (!is_living(end))
 		return true;
 	return qp->send_queue.done == qp->send_queue.posted &&
-	       !has_entry(end->qp->send_cq, end->qp) &&
-	       end->receives_completed == end->receives_posted;
+	       !has_entry(end->qp->send_cq, end->qp) && has_flushed_receives(end);
 }
 
 static void expect_flushed(struct world *world, void *subject, uint64_t argument)
@@ -146,7 +165,7 @@ static void check_received(struct endpoint *end)
 	uint32_t first =
 		end->consumers_posted > ENDPOINT_RING ? end->consumers_posted - ENDPOINT_RING : 0;
 
-	if (!is_living(receiver) || !is_living(end))
+	if (!is_living(receiver) || !is_living(end) || !endpoint_is_reliable(end))
 		return;
 	for (uint32_t count = first; count != end->consumers_posted; count++) {
 		uint64_t id = end->consumers[count % ENDPOINT_RING].id;
@@ -169,6 +188,11 @@ static void judge(struct session *session)
 
 		if (is_living(end))
 			check_completion_closed(end);
+		panes_check(end);
+		/* XRC has none: more may come to an SRQ of a domain through other QPs. */
+		if (is_living(end) && end->shared && end->plan->type != IBV_QPT_XRC_RECV &&
+		    !end->last_wqe_is_told)
+			world_fail(end->world, "completion", "LAST_WQE_REACHED never came");
 		check_received(end);
 	}
 	for (uint32_t i = 0; i < session->end_count; i++)
@@ -176,6 +200,20 @@ static void judge(struct session *session)
 	for (uint32_t i = 0; i < session->end_count; i++)
 		check_memory_equal_regions(&session->ends[i]);
 	upset_judge(session);
+}
+
+/* Buffers of receives without success were kept until they were judged. */
+static void give_back_receives(struct endpoint *end)
+{
+	uint32_t first = end->receives_posted > ENDPOINT_RING ? end->receives_posted - ENDPOINT_RING
+							      : 0;
+
+	for (uint32_t count = first; end->shared && count != end->receives_posted; count++) {
+		const struct receive *receive = endpoint_receive(end, count);
+
+		if (receive->state != OPERATION_DONE)
+			shared_receives_give_back(receive);
+	}
 }
 
 static void rest(struct world *world, void *subject, uint64_t argument)
@@ -187,6 +225,7 @@ static void rest(struct world *world, void *subject, uint64_t argument)
 	(void)argument;
 	judge(session);
 	for (uint32_t i = 0; i < session->end_count; i++) {
+		give_back_receives(&session->ends[i]);
 		if (is_living(&session->ends[i]))
 			host_qp_set_state(session->ends[i].qp, IBV_QPS_RESET, false);
 		else
@@ -202,7 +241,9 @@ static void rest(struct world *world, void *subject, uint64_t argument)
 static bool has_finished(const struct endpoint *end)
 {
 	return end->posted_in_life == end->plan->operation_count && end->completed == end->posted &&
-	       end->peer->receives_completed >= end->consumers_posted && !end->is_draining;
+	       (!endpoint_is_reliable(end) ||
+		end->peer->receives_completed >= end->consumers_posted) &&
+	       !end->is_draining;
 }
 
 static bool session_has_finished(const struct session *session)

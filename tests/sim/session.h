@@ -35,6 +35,7 @@ struct session_plan {
 	uint64_t linger_ns;   /* longest life of a packet */
 	uint64_t rts_ns;      /* end 1 stays in RTR for so long */
 	bool has_poison;      /* hostile packets may hit the expected PSN */
+	bool revokes_source;  /* UPSET_REVOKE: what is sent from goes */
 };
 
 struct session {

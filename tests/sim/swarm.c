@@ -160,12 +160,8 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	if (options.is_single) {
-		struct swarm_plan plan;
-
-		swarm_plan_draw(&plan, options.first);
-		swarm_plan_print(&plan, stdout);
-	}
+	if (options.is_single)
+		swarm_describe(options.first, stdout);
 	is_good = options.file ? run_file(&options, &totals) : run_range(&options, &totals);
 	printf("%llu seeds, %llu failed, %llu events, %llu packets\n",
 	       (unsigned long long)totals.seeds, (unsigned long long)totals.failed,

@@ -2,28 +2,15 @@
 #include "sim/swarm_plan.h"
 
 #include "base/psn.h"
+#include "sim/draw.h"
+#include "wire/syndrome.h"
 
 #define RECEIVE_BYTES_MIN 9000
-
-static uint64_t between(struct random_stream *random, uint64_t low, uint64_t high)
-{
-	return random_between(random, low, high);
-}
-
-static bool percent(struct random_stream *random, uint32_t percentage)
-{
-	return random_chance(random, percentage * 10000);
-}
-
-/* Small values as likely as large ones: uniform in the exponent. */
-static uint64_t log_between(struct random_stream *random, uint64_t low, uint64_t high)
-{
-	int low_bits = 63 - __builtin_clzll(low), high_bits = 63 - __builtin_clzll(high);
-	int bits = (int)between(random, (uint64_t)low_bits, (uint64_t)high_bits);
-	uint64_t value = between(random, 1ull << bits, (2ull << bits) - 1);
-
-	return value < low ? low : value > high ? high : value;
-}
+#define RNR_WAITS_MAX 200
+#define WINDOW_BYTES_MAX 100000 /* of those that are bounded */
+/* Such that the seeds of seeds/regressions.txt, which are older, do what they did. */
+#define SHARED_SALT 3
+#define WINDOWS_SALT 5
 
 /* Without a window a whole message waits at the receiver, which has to be quick then. */
 static void quicken_hosts(struct swarm_plan *plan)
@@ -37,9 +24,21 @@ static void quicken_hosts(struct swarm_plan *plan)
 			plan->hosts[i].wake_ns = 1000ull * plan->hosts[i].receive_batch;
 }
 
+/*
+ * A delay of its own for each packet mixes a whole wave, and without a window that is a
+ * message: hardly any packet comes in its place, each batch raises a NAK, and each NAK has
+ * the message sent again. Applied after all is drawn, so that other plans stay as they are.
+ */
+static void bound_windows(struct swarm_plan *plan)
+{
+	for (uint32_t i = 0; plan->faults.delay_ns_max && i < plan->host_count; i++)
+		if (plan->hosts[i].flow_bytes_max == INT64_MAX)
+			plan->hosts[i].flow_bytes_max = WINDOW_BYTES_MAX;
+}
+
 static void draw_hosts(struct swarm_plan *plan, struct random_stream *random)
 {
-	static const int64_t windows[] = {1, 3000, 20000, 65536, 100000, INT64_MAX};
+	static const int64_t windows[] = {1, 3000, 20000, 65536, WINDOW_BYTES_MAX, INT64_MAX};
 	bool has_small_buffers = (percent(random, 40) || plan->queue_bytes_max) &&
 				 !plan->is_lossless;
 	/* Without a window a whole message is repeated for each packet out of its place. */
@@ -71,6 +70,7 @@ static void draw_hosts(struct swarm_plan *plan, struct random_stream *random)
 			limits->flow_bytes_max = INT64_MAX;
 	}
 	quicken_hosts(plan);
+	bound_windows(plan);
 	plan->poll_ns = percent(random, 30) ? 0 : log_between(random, 100, 300000);
 	plan->poll_batch = (uint32_t)log_between(random, 1, 32);
 	plan->shares_cq = percent(random, 30);
@@ -154,6 +154,7 @@ static void draw_weights(uint32_t *weights, struct random_stream *random)
 static void draw_end(struct swarm_plan *plan, struct endpoint_plan *end,
 		     struct random_stream *random)
 {
+	end->type = IBV_QPT_RC;
 	end->cap.max_send_wr = (uint32_t)log_between(random, 1, 120);
 	end->cap.max_recv_wr = (uint32_t)log_between(random, 1, 120);
 	end->cap.max_send_sge = (uint32_t)between(random, 1, ENDPOINT_SGE_MAX);
@@ -172,6 +173,9 @@ static void draw_end(struct swarm_plan *plan, struct endpoint_plan *end,
 	end->think_ns = percent(random, 30) ? 0 : log_between(random, 100, 1000000);
 	end->receive_burst = (uint32_t)log_between(random, 1, 120);
 	end->receive_think_ns = percent(random, 60) ? 0 : log_between(random, 1000, 30000000);
+	/* Each RNR wait ends with the whole queue being sent: some hundreds are enough. */
+	if (end->receive_think_ns > RNR_WAITS_MAX * rnr_timer_ns(end->terms.min_rnr_timer))
+		end->receive_think_ns = RNR_WAITS_MAX * rnr_timer_ns(end->terms.min_rnr_timer);
 }
 
 /* Both ends of a connection have the same MTU and longest message; depths fit. */
@@ -208,6 +212,56 @@ static void draw_connection(struct swarm_plan *plan, uint32_t index, struct rand
 		ends[0].terms.dest_rd_atomic = ends[0].terms.rd_atomic;
 }
 
+/* What a host's receives have to hold, and when they must be there at the latest. */
+static void draw_shared_plan(struct swarm_plan *plan, struct shared_plan *shared,
+			     struct random_stream *random)
+{
+	const struct endpoint_plan *first = &plan->sessions[0].ends[0];
+
+	shared->depth = (uint32_t)log_between(random, 1, 120);
+	shared->buffer_bytes = first->message_bytes_max;
+	shared->burst = first->receive_burst;
+	shared->think_ns = first->receive_think_ns;
+	for (uint32_t i = 0; i < plan->session_count; i++)
+		for (int side = 0; side < 2; side++)
+			if (plan->sessions[i].ends[side].receive_think_ns < shared->think_ns)
+				shared->think_ns = plan->sessions[i].ends[side].receive_think_ns;
+}
+
+/*
+ * Applied after all is drawn, so that other plans stay as they are. Messages of all connections
+ * have the same longest length then, and no receive is bad: it might come to anybody.
+ */
+static void draw_shared(struct swarm_plan *plan, struct random_stream *random)
+{
+	uint32_t bytes = SWARM_SHARED_BYTES_MAX;
+
+	if (percent(random, 75))
+		return;
+	for (uint32_t i = 0; i < plan->session_count; i++)
+		if (plan->sessions[i].ends[0].message_bytes_max < bytes)
+			bytes = plan->sessions[i].ends[0].message_bytes_max;
+	for (uint32_t i = 0; i < plan->session_count; i++) {
+		for (int side = 0; side < 2; side++) {
+			plan->sessions[i].ends[side].message_bytes_max = bytes;
+			plan->sessions[i].ends[side].bad_receive_per_thousand = 0;
+		}
+	}
+	for (uint32_t i = 0; i < plan->host_count; i++)
+		if (percent(random, 75))
+			draw_shared_plan(plan, &plan->shared[i], random);
+}
+
+/* Not where regions come and go, for then binds may fail at any time. */
+static void draw_windows(struct swarm_plan *plan, struct random_stream *random)
+{
+	for (uint32_t i = 0; i < plan->session_count; i++)
+		for (int side = 0; side < 2; side++)
+			if (percent(random, 30) && plan->sessions[i].plan.upset != UPSET_REVOKE)
+				plan->sessions[i].ends[side].window_percent =
+					(uint32_t)between(random, 3, 50);
+}
+
 void swarm_plan_draw(struct swarm_plan *plan, uint64_t seed)
 {
 	struct random_stream mixer = {seed}, random = {random_next(&mixer)};
@@ -222,6 +276,30 @@ void swarm_plan_draw(struct swarm_plan *plan, uint64_t seed)
 	plan->session_count = percent(&random, 50) ? 1 : (uint32_t)between(&random, 2, 4);
 	for (uint32_t i = 0; i < plan->session_count; i++)
 		draw_connection(plan, i, &random);
+	for (uint32_t i = 0; i < plan->host_count; i++)
+		plan->hosts[i].ack_hold_percent =
+			percent(&random, 50) ? (uint32_t)between(&random, 1, 100) : 0;
+	random.state = seed ^ SHARED_SALT;
+	draw_shared(plan, &random);
+	random.state = seed ^ WINDOWS_SALT;
+	draw_windows(plan, &random);
+	swarm_services_draw(plan);
+}
+
+static const char *type_name(enum ibv_qp_type type)
+{
+	switch ((int)type) {
+	case IBV_QPT_UC:
+		return "UC";
+	case IBV_QPT_UD:
+		return "UD";
+	case IBV_QPT_XRC_SEND:
+		return "XRC_SEND";
+	case IBV_QPT_XRC_RECV:
+		return "XRC_RECV";
+	default:
+		return "RC";
+	}
 }
 
 static void print_end(const struct endpoint_plan *end, FILE *out)
@@ -229,21 +307,23 @@ static void print_end(const struct endpoint_plan *end, FILE *out)
 	const struct connection_terms *terms = &end->terms;
 
 	fprintf(out,
-		"    depth %u/%u sge %u inline %u rd_atomic %u/%u timeout %u retry %u rnr_retry %u "
+		"    %s depth %u/%u sge %u inline %u rd_atomic %u/%u timeout %u retry %u rnr_retry %u "
 		"min_rnr_timer %u\n    sq_psn %u operations %u up to %u bytes, bad %u/1000, "
-		"unsignalled %u%%, receives every %llu ns\n",
-		end->cap.max_send_wr, end->cap.max_recv_wr, end->cap.max_send_sge,
-		end->cap.max_inline_data, terms->rd_atomic, terms->dest_rd_atomic, terms->timeout,
-		terms->retry_cnt, terms->rnr_retry, terms->min_rnr_timer, terms->sq_psn,
-		end->operation_count, end->message_bytes_max, end->bad_per_thousand,
-		end->unsignalled_percent, (unsigned long long)end->receive_think_ns);
+		"unsignalled %u%%, windows %u%%, panes %u%%, receives every %llu ns\n",
+		type_name(end->type), end->cap.max_send_wr, end->cap.max_recv_wr,
+		end->cap.max_send_sge, end->cap.max_inline_data, terms->rd_atomic,
+		terms->dest_rd_atomic, terms->timeout, terms->retry_cnt, terms->rnr_retry,
+		terms->min_rnr_timer, terms->sq_psn, end->operation_count, end->message_bytes_max,
+		end->bad_per_thousand, end->unsignalled_percent, end->window_percent,
+		end->pane_percent, (unsigned long long)end->receive_think_ns);
 }
 
 void swarm_plan_print(const struct swarm_plan *plan, FILE *out)
 {
 	fprintf(out,
 		"seed %llu: %u hosts, %u connections%s%s\n  latency %llu ns, %llu B/s, queue %u; loss "
-		"%u dup %u reorder %u corrupt %u per million until %llu ns, %u cuts\n",
+		"%u dup %u reorder %u corrupt %u per million, delay up to %llu ns, until %llu "
+		"ns, %u cuts\n",
 		(unsigned long long)plan->seed, plan->host_count, plan->session_count,
 		plan->is_lossless ? ", lossless" : "",
 		plan->hostility == HOSTILITY_NONE	? ""
@@ -252,13 +332,16 @@ void swarm_plan_print(const struct swarm_plan *plan, FILE *out)
 		(unsigned long long)plan->latency_ns, (unsigned long long)plan->bytes_per_second,
 		plan->queue_bytes_max, plan->faults.loss_per_million,
 		plan->faults.duplicate_per_million, plan->faults.reorder_per_million,
-		plan->faults.corrupt_per_million, (unsigned long long)plan->faults_until,
-		plan->cut_count);
+		plan->faults.corrupt_per_million, (unsigned long long)plan->faults.delay_ns_max,
+		(unsigned long long)plan->faults_until, plan->cut_count);
 	for (uint32_t i = 0; i < plan->host_count; i++)
-		fprintf(out, "  host %c: flow %lld, receive buffer %u, batch %u, hold %u\n",
+		fprintf(out,
+			"  host %c: flow %lld, receive buffer %u, batch %u, hold %u, ACKs %u%%, SRQ "
+			"%u\n",
 			'a' + (int)i, (long long)plan->hosts[i].flow_bytes_max,
 			plan->hosts[i].receive_bytes_max, plan->hosts[i].receive_batch,
-			plan->hosts[i].hold_free);
+			plan->hosts[i].hold_free, plan->hosts[i].ack_hold_percent,
+			plan->shared[i].depth);
 	for (uint32_t i = 0; i < plan->session_count; i++) {
 		fprintf(out,
 			"  connection %u: hosts %c and %c%s, mtu %u, %u lives, upset %d after %u\n",

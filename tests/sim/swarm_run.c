@@ -13,17 +13,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/assert.h"
+#include "sim/check_arrivals.h"
 #include "sim/check_bounds.h"
 #include "sim/check_deadline.h"
 #include "sim/check_memory.h"
 #include "sim/check_retry.h"
 #include "sim/copy.h"
 #include "sim/hostile.h"
+#include "sim/panes.h"
 #include "sim/program.h"
 #include "sim/upset.h"
+#include "sim/windows.h"
+#include "sim/xrc_requests.h"
 
 #define HOUR (3600 * VBN_SECOND)
-#define EVENTS_MAX 4000000
+/* Plans take some thousands; the longest of 60,000 took less than a million. */
+#define EVENTS_MAX 10000000
 
 struct swarm {
 	struct world world;
@@ -31,6 +37,8 @@ struct swarm {
 	struct check_retry check_retry;
 	struct session sessions[SWARM_SESSIONS_MAX];
 	struct host_cq *shared_cqs[WORLD_HOSTS_MAX];
+	struct shared_receives shared[WORLD_HOSTS_MAX]; /* of hosts with an SRQ */
+	struct shared_receives xrc[WORLD_HOSTS_MAX][HOST_XRC_SRQS_MAX];
 	struct random_stream weather;
 };
 
@@ -54,14 +62,17 @@ static uint32_t target_bytes(uint32_t message_bytes_max)
 /* What the ends of all connections on @host need, with guards and rounding. */
 static uint32_t arena_bytes(const struct swarm_plan *plan, uint32_t host)
 {
-	uint32_t bytes = 65536;
+	uint32_t bytes = 65536 + shared_receives_bytes(&plan->shared[host]);
 
+	for (uint32_t i = 0; i < HOST_XRC_SRQS_MAX; i++)
+		bytes += shared_receives_bytes(&plan->xrc[host][i]) + 4096;
 	for (uint32_t i = 0; i < plan->session_count; i++) {
 		for (int side = 0; side < 2; side++) {
 			uint32_t max = plan->sessions[i].ends[side].message_bytes_max;
 
 			if (plan->sessions[i].hosts[side] == host)
-				bytes += source_bytes(max) + target_bytes(max) + sink_bytes(max) +
+				bytes += source_bytes(max) + target_bytes(max) +
+					 sink_bytes(plan->sessions[i].ends[side].receive_bytes) +
 					 4096;
 		}
 	}
@@ -96,16 +107,57 @@ static struct host_cq *make_cq(struct swarm *swarm, struct host *host, uint32_t 
 	return cq;
 }
 
-static uint32_t shared_capacity(const struct swarm_plan *plan, uint32_t host)
+static bool is_xrc(const struct endpoint_plan *end)
+{
+	return end->type == IBV_QPT_XRC_SEND || end->type == IBV_QPT_XRC_RECV;
+}
+
+static uint32_t domain_depth(const struct swarm_plan *plan, uint32_t host)
 {
 	uint32_t sum = 0;
+
+	for (uint32_t i = 0; i < HOST_XRC_SRQS_MAX; i++)
+		sum += plan->xrc[host][i].depth;
+	return sum;
+}
+
+static uint32_t own_receives(const struct swarm_plan *plan, uint32_t host,
+			     const struct endpoint_plan *end)
+{
+	return plan->shared[host].depth || is_xrc(end) ? 0 : end->cap.max_recv_wr;
+}
+
+static uint32_t receive_capacity(const struct swarm_plan *plan, uint32_t host,
+				 const struct endpoint_plan *end)
+{
+	/* The half that asks receives nothing. */
+	if (is_xrc(end))
+		return end->type == IBV_QPT_XRC_RECV ? domain_depth(plan, host) : 1;
+	return own_receives(plan, host, end) + plan->shared[host].depth;
+}
+
+static uint32_t shared_capacity(const struct swarm_plan *plan, uint32_t host)
+{
+	uint32_t sum = plan->shared[host].depth + domain_depth(plan, host);
 
 	for (uint32_t i = 0; i < plan->session_count; i++)
 		for (int side = 0; side < (plan->sessions[i].is_one_qp ? 1 : 2); side++)
 			if (plan->sessions[i].hosts[side] == host)
 				sum += plan->sessions[i].ends[side].cap.max_send_wr +
-				       plan->sessions[i].ends[side].cap.max_recv_wr;
+				       own_receives(plan, host, &plan->sessions[i].ends[side]);
 	return sum ? sum : 1;
+}
+
+static void build_domain(struct swarm *swarm, struct host *host)
+{
+	const struct shared_plan *plans = swarm->plan.xrc[host->index];
+	uint32_t count = 0;
+
+	while (count < HOST_XRC_SRQS_MAX && plans[count].depth)
+		count++;
+	for (uint32_t i = 0; i < count; i++)
+		shared_receives_init_xrc(&swarm->xrc[host->index][i], host, &plans[i],
+					 xrc_requests_pd(i, count));
 }
 
 static void build_hosts(struct swarm *swarm)
@@ -116,6 +168,9 @@ static void build_hosts(struct swarm *swarm)
 
 		limits.arena_bytes = arena_bytes(&swarm->plan, i);
 		host = host_create(&swarm->world, &limits);
+		if (swarm->plan.shared[i].depth)
+			shared_receives_init(&swarm->shared[i], host, &swarm->plan.shared[i]);
+		build_domain(swarm, host);
 		if (swarm->plan.shares_cq)
 			swarm->shared_cqs[i] =
 				make_cq(swarm, host, shared_capacity(&swarm->plan, i));
@@ -125,18 +180,62 @@ static void build_hosts(struct swarm *swarm)
 static void build_regions(struct endpoint *end, uint32_t pd)
 {
 	const uint32_t remote = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-				IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+				IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+				IBV_ACCESS_MW_BIND;
 	struct host *host = end->qp->host;
 	uint32_t max = end->plan->message_bytes_max;
 
 	end->source = host_add_region(host, source_bytes(max), pd, IBV_ACCESS_LOCAL_WRITE);
 	end->target = host_add_region(host, target_bytes(max), pd, remote);
-	end->sink = host_add_region(host, sink_bytes(max), pd, IBV_ACCESS_LOCAL_WRITE);
+	end->sink = end->shared ? end->shared->sink
+				: host_add_region(host, sink_bytes(end->plan->receive_bytes), pd,
+						  IBV_ACCESS_LOCAL_WRITE);
 	end->forbidden = host_add_region(host, 128, pd, IBV_ACCESS_LOCAL_WRITE);
 	end->read_only = host_add_region(host, 128, pd, 0);
 	end->foreign = host_add_region(host, 128, pd + 1000, remote);
+	windows_init(end, pd);
+	panes_init(end, pd);
 	end->source_ring.bytes = end->source->length;
 	end->sink_ring.bytes = end->sink->length;
+}
+
+static void choose_receives(struct swarm *swarm, struct endpoint *end, struct host *host)
+{
+	if (end->plan->type == IBV_QPT_XRC_RECV) {
+		end->shared = swarm->xrc[host->index];
+		end->shared_count = host->xrc_srq_count;
+	} else if (host->srq_memory && end->plan->type != IBV_QPT_XRC_SEND) {
+		end->shared = &swarm->shared[host->index];
+		end->shared_count = 1;
+	}
+}
+
+static void add_qp(struct swarm *swarm, struct endpoint *end, struct host *host, uint32_t pd)
+{
+	const struct endpoint_plan *plan = end->plan;
+	struct host_qp_plan qp_plan = {
+		.type = plan->type,
+		.cap = plan->cap,
+		.pd = plan->type == IBV_QPT_XRC_RECV ? 0 : pd,
+		.signals_all = plan->signals_all,
+		.send_cq = swarm->shared_cqs[host->index],
+		.recv_cq = swarm->shared_cqs[host->index],
+	};
+
+	if (!qp_plan.send_cq) {
+		qp_plan.send_cq = make_cq(swarm, host, plan->cap.max_send_wr);
+		qp_plan.recv_cq =
+			make_cq(swarm, host, receive_capacity(&swarm->plan, host->index, plan));
+	}
+	end->qp = host_add_qp(host, &qp_plan);
+	end->qp->program = end;
+}
+
+static uint32_t pd_of(const struct swarm *swarm, uint32_t index, const struct endpoint_plan *plan)
+{
+	if (plan->type == IBV_QPT_XRC_RECV)
+		return XRC_PD;
+	return swarm->plan.shares_pd ? 1 : index + 1;
 }
 
 static void build_end(struct swarm *swarm, uint32_t index, uint32_t side)
@@ -145,20 +244,20 @@ static void build_end(struct swarm *swarm, uint32_t index, uint32_t side)
 	struct endpoint *end = &session->ends[side];
 	struct host *host = swarm->world.hosts[swarm->plan.sessions[index].hosts[side]];
 	const struct endpoint_plan *plan = &session->end_plans[side];
-	struct host_cq *send_cq = swarm->shared_cqs[host->index], *recv_cq = send_cq;
+	uint32_t pd = pd_of(swarm, index, plan);
 
-	if (!send_cq) {
-		send_cq = make_cq(swarm, host, plan->cap.max_send_wr);
-		recv_cq = make_cq(swarm, host, plan->cap.max_recv_wr);
-	}
 	end->session = session;
 	end->world = &swarm->world;
 	end->plan = plan;
 	end->random.state = random_next(&swarm->world.random);
 	end->peer = &session->ends[session->end_count - 1 - side];
-	end->qp = host_add_qp(host, &plan->cap, index + 1, plan->signals_all, send_cq, recv_cq);
-	end->qp->program = end;
-	build_regions(end, index + 1);
+	choose_receives(swarm, end, host);
+	if (!endpoint_is_reliable(end)) {
+		end->arrivals = calloc(1, sizeof(*end->arrivals));
+		VBN_ASSERT(end->arrivals);
+	}
+	add_qp(swarm, end, host, pd);
+	build_regions(end, pd);
 }
 
 static void build_session(struct swarm *swarm, uint32_t index)
@@ -294,12 +393,31 @@ static void build(struct swarm *swarm, uint64_t seed, FILE *trace_text)
 	check_bounds_attach(&swarm->world);
 	check_deadline_attach(&swarm->world);
 	check_retry_attach(&swarm->check_retry, &swarm->world);
+	shared_receives_attach(&swarm->world);
+	check_arrivals_attach(&swarm->world);
+	panes_attach(&swarm->world);
 	program_attach(&swarm->world);
 	build_hosts(swarm);
 	build_links(swarm);
 	for (uint32_t i = 0; i < swarm->plan.session_count; i++)
 		build_session(swarm, i);
 	start_weather(swarm);
+}
+
+static void tear_down(struct swarm *swarm)
+{
+	for (uint32_t i = 0; i < swarm->plan.session_count; i++) {
+		upset_fini(&swarm->sessions[i]);
+		for (int side = 0; side < 2; side++)
+			free(swarm->sessions[i].ends[side].arrivals);
+	}
+	world_fini(&swarm->world);
+	for (uint32_t i = 0; i < WORLD_HOSTS_MAX; i++) {
+		shared_receives_fini(&swarm->shared[i]);
+		for (int k = 0; k < HOST_XRC_SRQS_MAX; k++)
+			shared_receives_fini(&swarm->xrc[i][k]);
+	}
+	free(swarm);
 }
 
 struct swarm_result swarm_run(uint64_t seed, FILE *trace_text)
@@ -324,9 +442,14 @@ struct swarm_result swarm_run(uint64_t seed, FILE *trace_text)
 	result.events = swarm->world.events_ever;
 	result.packets = swarm->world.packets_ever;
 	result.ended = swarm->world.now;
-	for (uint32_t i = 0; i < swarm->plan.session_count; i++)
-		upset_fini(&swarm->sessions[i]);
-	world_fini(&swarm->world);
-	free(swarm);
+	tear_down(swarm);
 	return result;
+}
+
+void swarm_describe(uint64_t seed, FILE *out)
+{
+	struct swarm_plan plan;
+
+	swarm_plan_draw(&plan, seed);
+	swarm_plan_print(&plan, out);
 }

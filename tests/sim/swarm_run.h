@@ -15,4 +15,7 @@ struct swarm_result {
 /* Draws, runs and judges one seed. @trace_text: where its trace goes, or NULL. */
 struct swarm_result swarm_run(uint64_t seed, FILE *trace_text);
 
+/* The plan of a seed, in words. */
+void swarm_describe(uint64_t seed, FILE *out);
+
 #endif

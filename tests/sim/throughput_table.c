@@ -33,6 +33,7 @@ static const struct workload {
 	{"WRITE of 1 MiB", IBV_WR_RDMA_WRITE, 1 << 20, 8},
 	{"SEND of 4 KiB", IBV_WR_SEND, 4096, 512},
 	{"READ of 1 MiB", IBV_WR_RDMA_READ, 1 << 20, 8},
+	{"READ of 8 MiB", IBV_WR_RDMA_READ, 8 << 20, 2},
 };
 
 static const struct {
@@ -149,17 +150,22 @@ static void build_host(struct run *run, uint32_t index)
 		.hold_free = 64,
 		.flow_bytes_max = run->cell->window_bytes,
 	};
-	const struct ibv_qp_cap cap = {.max_send_wr = workload->depth,
-				       .max_recv_wr = workload->depth,
-				       .max_send_sge = 1,
-				       .max_recv_sge = 1};
 	struct host *host = host_create(&run->world, &limits);
+	const struct host_qp_plan plan = {
+		.type = IBV_QPT_RC,
+		.cap = {.max_send_wr = workload->depth,
+			.max_recv_wr = workload->depth,
+			.max_send_sge = 1,
+			.max_recv_sge = 1},
+		.pd = 1,
+		.send_cq = host_add_cq(host, workload->depth),
+		.recv_cq = host_add_cq(host, workload->depth),
+	};
 
 	run->regions[index] = host_add_region(host, workload->length, 1,
 					      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 						      IBV_ACCESS_REMOTE_READ);
-	run->qps[index] = host_add_qp(host, &cap, 1, false, host_add_cq(host, workload->depth),
-				      host_add_cq(host, workload->depth));
+	run->qps[index] = host_add_qp(host, &plan);
 }
 
 static void connect(struct run *run)

@@ -16,12 +16,16 @@
 
 #include "base/assert.h"
 #include "sim/copy.h"
+#include "sim/shared_receives.h"
 
 bool upset_is_due(const struct session *session)
 {
 	const struct endpoint *end = &session->ends[0];
 
-	return !session->upset_is_done && end->completed >= session->plan.upset_after &&
+	uint32_t done = end->plan->type == IBV_QPT_XRC_RECV ? end->receives_completed
+							    : end->completed;
+
+	return !session->upset_is_done && done >= session->plan.upset_after &&
 	       !end->send_has_failed && end->qp->qp->state == IBV_QPS_RTS;
 }
 
@@ -48,14 +52,16 @@ static void keep_copy(struct session *session, struct endpoint *end, struct regi
 
 static struct region *any_region(struct endpoint *end)
 {
-	struct region *regions[] = {end->target, end->sink, end->source};
+	/* A sink that is shared is not this connection's to lose. */
+	struct region *regions[] = {end->target, end->shared ? end->target : end->sink,
+				    end->source};
 
 	return regions[random_below(&end->random, 3)];
 }
 
 static void revoke(struct session *session, struct endpoint *end)
 {
-	struct region *region = any_region(end);
+	struct region *region = session->plan.revokes_source ? end->source : any_region(end);
 
 	session->has_lost_memory = true;
 	deregister(end->qp->host, region);
@@ -66,7 +72,8 @@ static void revoke(struct session *session, struct endpoint *end)
 /* Not in the source: inline bytes are read from there by the post call. */
 static void make_hole(struct session *session, struct endpoint *end)
 {
-	struct region *region = random_below(&end->random, 2) ? end->target : end->sink;
+	struct region *region = random_below(&end->random, 2) || end->shared ? end->target
+									     : end->sink;
 	uint64_t offset = random_below(&end->random, region->length) & ~7ull;
 	const uint8_t *begin = host_bytes(end->qp->host, region, region->iova + offset);
 
@@ -94,6 +101,8 @@ void upset_strike(struct session *session)
 		session_break(session);
 		break;
 	case UPSET_DESTROY:
+		if (end->shared)
+			shared_receives_hand_over_all(end);
 		host_qp_destroy(end->qp);
 		session_break(session);
 		break;

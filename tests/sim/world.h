@@ -71,6 +71,7 @@ struct world {
 	struct outbox outbox;
 	vbn_time last_loss; /* when a packet was last lost, in whatever way */
 	uint64_t packets_ever;
+	bool packet_is_hostile; /* the one that observers are told of as received */
 	/* The first claim that failed. */
 	bool has_failed;
 	char failure[512];

@@ -39,7 +39,7 @@ class Words(unittest.TestCase):
 
     def test_version_and_help(self):
         self.assertRegex(verbena("--version").stdout, r"^verbena \d+\.\d+\.\d+\n$")
-        for words in (["--help"], ["run", "--help"], ["info", "--help"]):
+        for words in (["--help"], ["run", "--help"], ["info", "--help"], ["stat", "--help"]):
             outcome = verbena(*words)
             self.assertEqual(outcome.returncode, 0)
             self.assertIn("usage:", outcome.stdout)
@@ -163,8 +163,8 @@ class Info(unittest.TestCase):
         told = json.loads(outcome.stdout)
         self.assertEqual(len(told["devices"]), 1)
         gid = told["devices"][0]["gids"][0]
-        self.assertEqual((gid["index"], gid["gid"], gid["type"], gid["holder"]),
-                         (0, "::ffff:" + SERVER, "RoCE v2", None))
+        self.assertEqual((gid["index"], gid["gid"], gid["type"], gid["holders"]),
+                         (0, "::ffff:" + SERVER, "RoCE v2", []))
         self.assertEqual(told["settings"]["address"], SERVER)
         self.assertGreater(told["limits"]["qp"], 0)
         self.assertGreater(told["host"]["receive_buffer"], 0)
@@ -183,16 +183,38 @@ class Info(unittest.TestCase):
             self.assertEqual(holder.stdout.readline(), "held\n")
             text = verbena("info", VERBENA_ADDRESS=SERVER).stdout
             told = json.loads(verbena("info", "--json", VERBENA_ADDRESS=SERVER).stdout)
-            second = subprocess.run(command, stdin=subprocess.DEVNULL, timeout=SECONDS,
-                                    capture_output=True, text=True, check=False)
+            second, alone = (
+                subprocess.run(command, stdin=subprocess.DEVNULL, timeout=SECONDS,
+                               capture_output=True, text=True, check=False,
+                               env={**os.environ, "VERBENA_SHARE": share})
+                for share in ("1", "0"))
             holder.stdin.close()
         self.assertEqual(holder.returncode, 0)
         self.assertIn(f"process {holder.pid} (hold_address)", text)
-        self.assertEqual(told["devices"][0]["gids"][0]["holder"],
-                         {"uid": os.getuid(), "pid": holder.pid})
-        # A second program is refused, and told by whom.
-        self.assertEqual(second.returncode, 1)
-        self.assertIn(f"process {holder.pid}", second.stderr)
+        self.assertEqual(told["devices"][0]["gids"][0]["holders"],
+                         [{"uid": os.getuid(), "pid": holder.pid}])
+        # A second program shares it; one that wants it alone is refused, and told by whom.
+        self.assertEqual(second.returncode, 0, second.stderr)
+        self.assertEqual(alone.returncode, 1)
+        self.assertIn(f"process {holder.pid}", alone.stderr)
+
+    def test_each_process_has_a_capture_file(self):
+        program = os.path.join(BUILD, "tests/tools/hold_address")
+        with tempfile.TemporaryDirectory() as folder:
+            command = [VERBENA, "run", "--link", "udp", "--address", SERVER, "--capture",
+                       os.path.join(folder, "out.pcap"), "--", program]
+            with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                  text=True) as holder:
+                self.assertEqual(holder.stdout.readline(), "held\n")
+                second = subprocess.run(command, stdin=subprocess.DEVNULL, timeout=SECONDS,
+                                        capture_output=True, text=True, check=False)
+                holder.stdin.close()
+            self.assertEqual((holder.returncode, second.returncode), (0, 0), second.stderr)
+            files = sorted(os.listdir(folder))
+            self.assertRegex(" ".join(files), r"^out\.\d+\.pcap out\.pcap$")
+            self.assertIn(files[0], second.stderr)
+            for name in files:
+                self.assertGreaterEqual(os.path.getsize(os.path.join(folder, name)), 24)
 
     def test_why_there_is_no_device(self):
         outcome = verbena("info", VERBENA_ADDRESS="192.0.2.77")

@@ -41,6 +41,18 @@ void need_object(const void *object, const char *call)
 		fail_errno(call);
 }
 
+uint64_t need_number(const char *text, const char *usage)
+{
+	char *end;
+	uint64_t value = strtoull(text, &end, 0);
+
+	if (end == text || *end) {
+		fputs(usage, stderr);
+		exit(2);
+	}
+	return value;
+}
+
 static void end_late(int number)
 {
 	static const char text[] = "no end within the time given; something hangs\n";

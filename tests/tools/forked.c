@@ -3,8 +3,9 @@
  * forked: a child inherits the memory of verbs objects, not the NIC
  *
  * In the child every inherited object is dead: its use fails with a reason, its
- * destruction works, and a device that is opened anew works. The parent goes on as if
- * nothing had happened.
+ * destruction works, and a device that is opened anew works. Registered memory and what shares a
+ * page with it is the child's own copy, to read and to write. The parent goes on as if nothing had
+ * happened.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ struct pair {
 	struct ibv_qp *qps[2];
 	struct ibv_mr *mr;
 	uint64_t memory[8];
+	uint64_t neighbour; /* on the page of memory, and not registered */
 };
 
 static void open_pair(struct pair *pair)
@@ -96,10 +98,20 @@ static void expect_dead(struct pair *pair)
 		give_up("the child could register memory in the parent's PD (errno %d)", errno);
 }
 
+/* What the parent's registration covers, and what lies beside it. */
+static void write_everywhere(struct pair *inherited)
+{
+	if (inherited->neighbour != 11 || inherited->memory[0] != 1)
+		give_up("the child does not see what the parent wrote");
+	memset(inherited->memory, 0xcc, sizeof(inherited->memory));
+	inherited->neighbour = 12;
+}
+
 static void be_child(struct pair *inherited)
 {
 	struct pair own;
 
+	write_everywhere(inherited);
 	expect_dead(inherited);
 	close_pair(inherited);
 	open_pair(&own);
@@ -118,6 +130,7 @@ int main(void)
 	need_zero(ibv_fork_init(), "ibv_fork_init");
 	open_pair(&pair);
 	use_pair(&pair, 1);
+	pair.neighbour = 11;
 	child = fork();
 	if (child < 0)
 		fail_errno("fork");
@@ -128,6 +141,8 @@ int main(void)
 	use_pair(&pair, 2);
 	if (waitpid(child, &status, 0) != child || status != 0)
 		give_up("the child failed (wait status 0x%x)", (unsigned int)status);
+	if (pair.memory[0] != 2 || pair.memory[1] != 2 || pair.memory[2] || pair.neighbour != 11)
+		give_up("what the child wrote reached the parent");
 	use_pair(&pair, 3);
 	close_pair(&pair);
 	return 0;

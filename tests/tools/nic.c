@@ -98,16 +98,28 @@ struct endpoint nic_describe(const struct nic *nic, const struct ibv_qp *qp,
 
 static void to_init(struct ibv_qp *qp)
 {
+	bool is_ud = qp->qp_type == IBV_QPT_UD;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
 		.port_num = PORT_NUMBER,
 		.qp_access_flags = NIC_ALL_RIGHTS,
+		.qkey = NIC_QKEY,
 	};
 
 	need_zero(ibv_modify_qp(qp, &attr,
 				IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-					IBV_QP_ACCESS_FLAGS),
+					(is_ud ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)),
 		  "ibv_modify_qp to INIT");
+}
+
+static struct ibv_ah_attr way_to(const struct nic *nic, const struct endpoint *peer)
+{
+	return (struct ibv_ah_attr){
+		.is_global = 1,
+		.dlid = peer->lid,
+		.port_num = PORT_NUMBER,
+		.grh = {.dgid = peer->gid, .sgid_index = (uint8_t)nic->gid_index, .hop_limit = 64},
+	};
 }
 
 static void to_rtr(const struct nic *nic, struct ibv_qp *qp, const struct endpoint *peer,
@@ -120,19 +132,15 @@ static void to_rtr(const struct nic *nic, struct ibv_qp *qp, const struct endpoi
 		.rq_psn = peer->psn,
 		.max_dest_rd_atomic = 8,
 		.min_rnr_timer = patience->min_rnr_timer,
-		.ah_attr = {.is_global = 1,
-			    .dlid = peer->lid,
-			    .port_num = PORT_NUMBER,
-			    .grh = {.dgid = peer->gid,
-				    .sgid_index = (uint8_t)nic->gid_index,
-				    .hop_limit = 64}},
+		.ah_attr = way_to(nic, peer),
 	};
+	int mask = IBV_QP_STATE;
 
-	need_zero(ibv_modify_qp(qp, &attr,
-				IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-					IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-					IBV_QP_MIN_RNR_TIMER),
-		  "ibv_modify_qp to RTR");
+	if (qp->qp_type != IBV_QPT_UD)
+		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	if (qp->qp_type == IBV_QPT_RC)
+		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	need_zero(ibv_modify_qp(qp, &attr, mask), "ibv_modify_qp to RTR");
 }
 
 static void to_rts(struct ibv_qp *qp, const struct endpoint *own, const struct patience *patience)
@@ -145,11 +153,21 @@ static void to_rts(struct ibv_qp *qp, const struct endpoint *own, const struct p
 		.sq_psn = own->psn,
 		.max_rd_atomic = 8,
 	};
+	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
-	need_zero(ibv_modify_qp(qp, &attr,
-				IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-					IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC),
-		  "ibv_modify_qp to RTS");
+	if (qp->qp_type == IBV_QPT_RC)
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_MAX_QP_RD_ATOMIC;
+	need_zero(ibv_modify_qp(qp, &attr, mask), "ibv_modify_qp to RTS");
+}
+
+struct ibv_ah *nic_create_ah(const struct nic *nic, const struct endpoint *peer)
+{
+	struct ibv_ah_attr attr = way_to(nic, peer);
+	struct ibv_ah *ah = ibv_create_ah(nic->pd, &attr);
+
+	need_object(ah, "ibv_create_ah");
+	return ah;
 }
 
 void nic_connect(const struct nic *nic, struct ibv_qp *qp, const struct endpoint *own,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The part of a verbs program that all of these share: a device, a protection domain,
- * and RC queue pairs that are brought to RTS. Failures end the program.
+ * and queue pairs that are brought to RTS. Failures end the program.
  */
 #ifndef VBN_TESTS_TOOLS_NIC_H
 #define VBN_TESTS_TOOLS_NIC_H
@@ -27,6 +27,9 @@ struct nic {
 	uint16_t lid;
 };
 
+/* Of all UD QPs. */
+#define NIC_QKEY 0x11111111u
+
 /* What one end tells the other. */
 struct endpoint {
 	union ibv_gid gid;
@@ -50,15 +53,16 @@ extern const struct patience nic_usual_patience;
 void nic_open(struct nic *nic, int gid_index);
 void nic_close(struct nic *nic);
 
-/* @depth requests of one piece each way. */
+/* RC, with @depth requests of one piece each way. */
 struct ibv_qp *nic_create_qp(const struct nic *nic, struct ibv_cq *send_cq, struct ibv_cq *recv_cq,
 			     uint32_t depth);
 /* @mr may be NULL. Draws the first PSN. */
 struct endpoint nic_describe(const struct nic *nic, const struct ibv_qp *qp,
 			     const struct ibv_mr *mr);
-/* RESET to RTS. */
+/* RESET to RTS. RC, UC, and UD, which looks at nothing of the peer and has no patience. */
 void nic_connect(const struct nic *nic, struct ibv_qp *qp, const struct endpoint *own,
 		 const struct endpoint *peer, const struct patience *patience);
+struct ibv_ah *nic_create_ah(const struct nic *nic, const struct endpoint *peer);
 /* Two QPs of this process. */
 void nic_connect_pair(const struct nic *nic, struct ibv_qp *a, struct ibv_qp *b);
 

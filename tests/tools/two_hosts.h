@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Both ends from one command: this process splits into two, each on a virtual host of
+ * Both ends from one command: this process splits into two, usually each on a virtual host of
  * its own, before either has called any verb. The addresses follow from the process
  * number, so that tests may run side by side.
  */
@@ -22,6 +22,13 @@ struct two_hosts {
  * dies when its maker does. Before any verb.
  */
 struct two_hosts two_hosts_split(void);
+/* The same on one virtual host, which both share. */
+struct two_hosts two_hosts_split_one_address(void);
+/*
+ * The same in two network namespaces that end with the processes, joined by a veth pair. Where
+ * they cannot be made the program ends as one that was skipped.
+ */
+struct two_hosts two_hosts_split_namespaces(void);
 /* In the process that called: waits for the other end; a bad end of it is ours. */
 void two_hosts_join(const struct two_hosts *hosts);
 

@@ -7,11 +7,17 @@
  * On a link inside the process what is sent is what is received: it is written once. The
  * file's descriptor is recognised before each write, since the program may have closed
  * it; what is carried after that is not captured.
+ *
+ * A file has one writer. It is locked while it is written, and who finds it locked, by another
+ * process that was given the same name, writes beside it: out.pcap becomes out.PID.pcap.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -22,9 +28,13 @@
 
 #define FRAME_BYTES_MAX (FRAME_HEADER_BYTES_MAX + PACKET_HEADER_BYTES_MAX + PACKET_MTU_MAX + 8)
 #define HOP_LIMIT_DEFAULT 64
+/* Names that are tried: one that a process of our number has, in another container, is not ours. */
+#define NAMES_MAX 100
+#define NAME_SUFFIX_BYTES 32
 
 struct capture_file {
 	pthread_mutex_t lock;
+	char *name;
 	struct descriptor descriptor; /* of the dumper's stream */
 	const struct pcap_library *library;
 	pcap_t *pcap;
@@ -39,24 +49,83 @@ struct capture_link {
 	bool is_internal; /* both ends are here */
 };
 
-/* A stream at a high number, which the program's own use of low ones does not meet. */
-static FILE *open_stream(const char *name, struct descriptor *descriptor)
+/* Empties it, unless somebody writes it: then -EBUSY. Pipes and the like are shared as they are. */
+static int claim_file(int fd)
 {
-	FILE *stream = NULL;
+	struct stat status;
 
-	*descriptor = descriptor_adopt(
-		open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644));
-	if (descriptor->fd >= 0)
-		stream = fdopen(descriptor->fd, "wb");
+	if (fstat(fd, &status) != 0)
+		return -errno;
+	if (!S_ISREG(status.st_mode))
+		return 0;
+	/* Where there are no locks, two writers are not told apart. */
+	if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+		return -EBUSY;
+	return ftruncate(fd, 0) == 0 ? 0 : -errno;
+}
+
+static int open_claimed(const char *name)
+{
+	int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0644);
+	int error;
+
+	if (fd < 0)
+		return -errno;
+	error = claim_file(fd);
+	if (!error)
+		return fd;
+	close(fd);
+	return error;
+}
+
+/* The @attempt-th name, counted from 0: the process's number goes before what tells the kind. */
+static void make_name(const char *wanted, int attempt, char *name, size_t bytes)
+{
+	const char *folder_end = strrchr(wanted, '/');
+	const char *base = folder_end ? folder_end + 1 : wanted;
+	const char *dot = strrchr(base, '.');
+	int stem = (int)(dot && dot != base ? dot - wanted : (ptrdiff_t)strlen(wanted));
+	char number[NAME_SUFFIX_BYTES] = "";
+
+	if (attempt == 1)
+		snprintf(number, sizeof(number), ".%d", (int)getpid());
+	else if (attempt > 1)
+		snprintf(number, sizeof(number), ".%d-%d", (int)getpid(), attempt);
+	snprintf(name, bytes, "%.*s%s%s", stem, wanted, number, wanted + stem);
+}
+
+static int open_first_free(struct capture_file *capture, const char *wanted)
+{
+	size_t bytes = strlen(wanted) + NAME_SUFFIX_BYTES;
+	int fd = -EBUSY;
+
+	capture->name = malloc(bytes);
+	if (!capture->name)
+		return -ENOMEM;
+	for (int attempt = 0; attempt < NAMES_MAX && fd == -EBUSY; attempt++) {
+		make_name(wanted, attempt, capture->name, bytes);
+		fd = open_claimed(capture->name);
+	}
+	return fd;
+}
+
+/* A stream at a high number, which the program's own use of low ones does not meet. */
+static FILE *open_stream(int fd, struct descriptor *descriptor)
+{
+	FILE *stream;
+
+	*descriptor = descriptor_adopt(fd);
+	stream = fdopen(descriptor->fd, "wb");
 	if (!stream)
 		descriptor_close(descriptor);
 	return stream;
 }
 
-static int open_dumper(struct capture_file *capture, const char *name)
+static int open_dumper(struct capture_file *capture, const char *wanted)
 {
-	FILE *stream = open_stream(name, &capture->descriptor);
-	int error = -errno;
+	int fd = open_first_free(capture, wanted);
+	FILE *stream = fd < 0 ? NULL : open_stream(fd, &capture->descriptor);
+	int error = fd < 0 ? fd : -errno;
 
 	if (!stream)
 		return error;
@@ -96,6 +165,11 @@ int capture_file_open(const char *name, struct capture_file **file, const char *
 	return 0;
 }
 
+const char *capture_file_name(const struct capture_file *file)
+{
+	return file->name;
+}
+
 void capture_file_close(struct capture_file *file)
 {
 	/* Closing a stream closes a number that may be somebody else's: then it is left. */
@@ -104,7 +178,13 @@ void capture_file_close(struct capture_file *file)
 	if (file->pcap)
 		file->library->close(file->pcap);
 	pthread_mutex_destroy(&file->lock);
+	free(file->name);
 	free(file);
+}
+
+void capture_file_close_inherited(struct capture_file *file)
+{
+	descriptor_close(&file->descriptor);
 }
 
 /* A locally administered MAC that tells the address at a glance. */
@@ -216,8 +296,8 @@ static void capture_deliver(struct link_sink *sink, const struct link_packet *pa
 {
 	struct capture_sink *capture = (struct capture_sink *)sink;
 	struct frame frame = make_frame(&packet->source, &packet->destination, packet->source_port,
-					packet->identification, packet->traffic_class, 0,
-					packet->bytes, packet->length);
+					packet->identification, packet->traffic_class,
+					packet->hop_limit, packet->bytes, packet->length);
 
 	write_frame(capture->file, &frame, 0);
 	capture->outer->deliver(capture->outer, packet);
@@ -258,6 +338,13 @@ static vbn_time capture_next_deadline(const struct link *link)
 	return capture->inner->ops->next_deadline(capture->inner);
 }
 
+static int capture_set_joined(struct link *link, bool is_joined)
+{
+	struct capture_link *capture = (struct capture_link *)link;
+
+	return capture->inner->ops->set_joined(capture->inner, is_joined);
+}
+
 static void capture_close(struct link *link)
 {
 	struct capture_link *capture = (struct capture_link *)link;
@@ -279,6 +366,7 @@ static const struct link_ops capture_ops = {
 	.receive = capture_receive,
 	.descriptor = capture_descriptor,
 	.next_deadline = capture_next_deadline,
+	.set_joined = capture_set_joined,
 	.close = capture_close,
 	.close_inherited = capture_close_inherited,
 };

@@ -171,6 +171,13 @@ static vbn_time fault_next_deadline(const struct link *link)
 	return vbn_time_min(due, fault->inner->ops->next_deadline(fault->inner));
 }
 
+static int fault_set_joined(struct link *link, bool is_joined)
+{
+	struct fault_link *fault = (struct fault_link *)link;
+
+	return fault->inner->ops->set_joined(fault->inner, is_joined);
+}
+
 static void fault_close(struct link *link)
 {
 	struct fault_link *fault = (struct fault_link *)link;
@@ -198,6 +205,7 @@ static const struct link_ops fault_ops = {
 	.receive = fault_receive,
 	.descriptor = fault_descriptor,
 	.next_deadline = fault_next_deadline,
+	.set_joined = fault_set_joined,
 	.close = fault_close,
 	.close_inherited = fault_close_inherited,
 };

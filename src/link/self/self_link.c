@@ -89,6 +89,7 @@ static void deliver_parcel(const struct parcel *parcel, struct link_sink *sink)
 		.source = parcel->path.source,
 		.destination = parcel->path.destination,
 		.traffic_class = parcel->path.traffic_class,
+		.hop_limit = parcel->path.hop_limit,
 	};
 
 	/* There is no ICRC here that could find the damage; a wire would have. */

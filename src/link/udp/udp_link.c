@@ -26,27 +26,6 @@
  */
 #define FLOW_BYTES_MAX (96 << 10)
 
-static socklen_t socket_address(const struct link_address *address, uint16_t port,
-				struct sockaddr_storage *storage)
-{
-	memset(storage, 0, sizeof(*storage));
-	if (link_address_is_ipv4(address)) {
-		struct sockaddr_in *in = (struct sockaddr_in *)storage;
-
-		in->sin_family = AF_INET;
-		in->sin_port = htons(port);
-		memcpy(&in->sin_addr, address->gid + 12, 4);
-		return sizeof(*in);
-	}
-	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)storage;
-
-	in6->sin6_family = AF_INET6;
-	in6->sin6_port = htons(port);
-	memcpy(&in6->sin6_addr, address->gid, 16);
-	in6->sin6_scope_id = address->scope;
-	return sizeof(*in6);
-}
-
 static int set_option(int fd, int level, int option, int value)
 {
 	return setsockopt(fd, level, option, &value, sizeof(value)) == 0 ? 0 : -errno;
@@ -73,41 +52,60 @@ static int open_socket(const struct udp_link *udp)
 	return fd;
 }
 
-static void tune_receiver(const struct udp_link *udp, const struct link_udp_options *options)
+/* Each of these may be refused; the link works without, only less well. */
+static void tune_receiver(struct udp_link *udp)
 {
 	int fd = udp->receiver.fd;
-	int wanted = options->receive_buffer_bytes ? (int)options->receive_buffer_bytes
-						   : RECEIVE_BUFFER_BYTES;
 
-	/* Each of these may be refused; the link works without, only less well. */
-	set_option(fd, SOL_SOCKET, SO_RCVBUF, wanted);
 	set_option(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
+	udp->has_gro = set_option(fd, IPPROTO_UDP, UDP_GRO, 1) == 0;
 	if (udp->is_ipv4) {
 		set_option(fd, IPPROTO_IP, IP_RECVTOS, 1);
+		set_option(fd, IPPROTO_IP, IP_RECVTTL, 1);
 		return;
 	}
 	set_option(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+	set_option(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
 	/* NICs send no UDP checksum over IPv6 either; the ICRC covers the packet. */
 	set_option(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
 }
 
-static int open_receiver(struct udp_link *udp, const struct link_udp_options *options)
+static int bind_receiver(struct udp_link *udp, const struct link_udp_options *options)
 {
 	struct sockaddr_storage address;
-	socklen_t length = socket_address(&udp->local, ROCE_UDP_PORT, &address);
+	socklen_t length = link_socket_address(&udp->local, ROCE_UDP_PORT, &address);
 	int fd = open_socket(udp);
+
+	int error;
 
 	if (fd < 0)
 		return fd;
-	if (bind(fd, (struct sockaddr *)&address, length) != 0) {
-		int error = -errno;
-
+	error = udp->is_group ? udp_group_prepare(udp, fd) : 0;
+	if (!error && bind(fd, (struct sockaddr *)&address, length) != 0)
+		error = -errno;
+	if (error) {
 		close(fd);
 		return error;
 	}
+	/* What is granted counts. */
+	set_option(fd, SOL_SOCKET, SO_RCVBUF,
+		   options->receive_buffer_bytes ? (int)options->receive_buffer_bytes
+						 : RECEIVE_BUFFER_BYTES);
 	udp->receiver = descriptor_adopt(fd);
-	tune_receiver(udp, options);
 	return 0;
+}
+
+static int open_receiver(struct udp_link *udp, const struct link_udp_options *options)
+{
+	int error = 0;
+
+	if (options->receiver.fd > 0)
+		udp->receiver = options->receiver;
+	else
+		error = bind_receiver(udp, options);
+	if (!error)
+		tune_receiver(udp);
+	return error;
 }
 
 static int open_sender(struct udp_link *udp, struct udp_sender *sender, unsigned int *seed)
@@ -119,7 +117,7 @@ static int open_sender(struct udp_link *udp, struct udp_sender *sender, unsigned
 		return fd;
 	for (int tries = 0; tries < SOURCE_PORT_TRIES; tries++) {
 		uint16_t port = (uint16_t)(SOURCE_PORT_MIN | (rand_r(seed) & 0x3fff));
-		socklen_t length = socket_address(&udp->local, port, &address);
+		socklen_t length = link_socket_address(&udp->local, port, &address);
 
 		if (bind(fd, (struct sockaddr *)&address, length) == 0) {
 			sender->socket = descriptor_adopt(fd);
@@ -157,13 +155,14 @@ static int open_senders(struct udp_link *udp)
 static int probe_route(const struct udp_link *udp, const struct link_route *route)
 {
 	struct sockaddr_storage local;
-	socklen_t length = socket_address(&udp->local, 0, &local);
+	socklen_t length = link_socket_address(&udp->local, 0, &local);
 	int fd = open_socket(udp);
 	int error = 0;
 
 	if (fd < 0)
 		return fd;
 	if (bind(fd, (struct sockaddr *)&local, length) != 0 ||
+	    udp_group_choose_interface(udp, &route->path, fd) != 0 ||
 	    connect(fd, (const struct sockaddr *)&route->to,
 		    udp->is_ipv4 ? sizeof(route->to.in) : sizeof(route->to.in6)) != 0)
 		error = -errno;
@@ -175,15 +174,24 @@ static int udp_open_route(struct link *link, const struct link_path *path, struc
 {
 	struct udp_link *udp = (struct udp_link *)link;
 	struct sockaddr_storage to;
+	int error;
 
-	if (link_address_is_ipv4(&path->destination) != udp->is_ipv4)
+	if (link_address_is_ipv4(&path->destination) != udp->is_ipv4 || udp->is_group)
 		return -EINVAL;
-	socket_address(&path->destination, ROCE_UDP_PORT, &to);
+	link_socket_address(&path->destination, ROCE_UDP_PORT, &to);
 	route->path = *path;
 	memcpy(&route->to, &to, sizeof(route->to));
 	route->sender = (path->entropy ^ path->entropy >> 14) % UDP_SENDERS;
 	route->source_port = udp->senders[route->sender].port;
-	return probe_route(udp, route);
+	route->gso_key = 0;
+	if (path->is_unprobed)
+		return 0;
+	error = probe_route(udp, route);
+	if (!error)
+		error = udp_group_choose_interface(udp, path,
+						   udp->senders[route->sender].socket.fd);
+	route->gso_key = error ? 0 : udp_gso_key(udp, path);
+	return error;
 }
 
 static int udp_descriptor(const struct link *link)
@@ -211,6 +219,7 @@ static void udp_close_inherited(struct link *link)
 static void udp_close(struct link *link)
 {
 	udp_close_inherited(link);
+	udp_receive_release((struct udp_link *)link);
 	free(link);
 }
 
@@ -220,6 +229,7 @@ static const struct link_ops udp_ops = {
 	.receive = udp_receive,
 	.descriptor = udp_descriptor,
 	.next_deadline = udp_next_deadline,
+	.set_joined = udp_group_set_joined,
 	.close = udp_close,
 	.close_inherited = udp_close_inherited,
 };
@@ -230,8 +240,13 @@ int link_udp_open(const struct link_address *local, const struct link_udp_option
 	struct udp_link *udp = aligned_alloc(64, (sizeof(*udp) + 63) & ~(size_t)63);
 	int error;
 
-	if (!udp)
+	if (!udp) {
+		struct descriptor receiver = options->receiver;
+
+		if (receiver.fd > 0)
+			descriptor_close(&receiver);
 		return -ENOMEM;
+	}
 	memset(udp, 0, sizeof(*udp));
 	udp->link = (struct link){
 		.ops = &udp_ops,
@@ -241,17 +256,24 @@ int link_udp_open(const struct link_address *local, const struct link_udp_option
 	};
 	udp->local = *local;
 	udp->is_ipv4 = link_address_is_ipv4(local);
+	udp->is_group = link_address_is_multicast(local);
+	udp->gso = options->gso;
 	udp->receiver.fd = -1;
 	for (int i = 0; i < UDP_SENDERS; i++)
 		udp->senders[i].socket.fd = -1;
 	error = open_receiver(udp, options);
-	if (!error)
+	if (!error && !udp->is_group)
 		error = open_senders(udp);
+	if (!error)
+		error = udp_receive_prepare(udp);
 	if (error) {
 		udp_close(&udp->link);
 		return error;
 	}
-	udp_receive_prepare(udp);
+	/* An older kernel would not refuse a segment size: it would send a giant. */
+	if (!udp->is_group &&
+	    set_option(udp->senders[0].socket.fd, IPPROTO_UDP, UDP_SEGMENT, 0) != 0)
+		udp->gso = LINK_GSO_OFF;
 	*link = &udp->link;
 	return 0;
 }

@@ -62,11 +62,17 @@ static void build_host(struct story *story, uint32_t index)
 		.hold_free = 64,
 		.flow_bytes_max = story->window_bytes,
 	};
-	const struct ibv_qp_cap cap = {.max_send_wr = story->queue,
-				       .max_recv_wr = story->queue,
-				       .max_send_sge = 1,
-				       .max_recv_sge = 1};
 	struct host *host = host_create(&story->world, &limits);
+	const struct host_qp_plan plan = {
+		.type = IBV_QPT_RC,
+		.cap = {.max_send_wr = story->queue,
+			.max_recv_wr = story->queue,
+			.max_send_sge = 1,
+			.max_recv_sge = 1},
+		.pd = 1,
+		.send_cq = host_add_cq(host, story->queue),
+		.recv_cq = host_add_cq(host, story->queue),
+	};
 
 	for (uint32_t i = 0; i < STORY_REGIONS; i++)
 		story->regions[index][i] = host_add_region(
@@ -75,8 +81,7 @@ static void build_host(struct story *story, uint32_t index)
 				(i == 1 ? IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 						  IBV_ACCESS_REMOTE_ATOMIC
 					: 0));
-	story->qps[index] = host_add_qp(host, &cap, 1, false, host_add_cq(host, story->queue),
-					host_add_cq(host, story->queue));
+	story->qps[index] = host_add_qp(host, &plan);
 }
 
 static void build(struct story *story, FILE *trace)

@@ -29,7 +29,7 @@ static void an_address_is_claimed_once(void **state)
 {
 	struct link_address address = address_of("127.66.6.1"), other = address_of("127.66.6.2");
 	struct descriptor claim, rival, neighbour;
-	struct address_holder holder;
+	struct host_holder holder;
 
 	(void)state;
 	assert_false(address_claim_holder(&address, &holder));
@@ -65,7 +65,7 @@ static void the_interface_is_part_of_the_name(void **state)
 static void asking_never_blocks(void **state)
 {
 	struct link_address address = address_of("127.66.6.3");
-	struct address_holder holder;
+	struct host_holder holder;
 	struct descriptor claim;
 
 	(void)state;
@@ -104,7 +104,7 @@ static void a_killed_holder_holds_nothing(void **state)
 {
 	struct link_address address = address_of("127.66.6.4");
 	pid_t child = start_holder(&address);
-	struct address_holder holder;
+	struct host_holder holder;
 	struct descriptor claim;
 
 	(void)state;

@@ -14,7 +14,7 @@
 
 static void counters_that_were_met_are_appended(void **state)
 {
-	static struct counters counters;
+	static struct stats_process counters;
 	char name[] = "/tmp/verbena-counters-XXXXXX", text[256];
 	int fd = mkstemp(name);
 	ssize_t length;
@@ -38,7 +38,7 @@ static void counters_that_were_met_are_appended(void **state)
 
 static void a_file_that_cannot_be_written_is_no_end(void **state)
 {
-	static struct counters counters;
+	static struct stats_process counters;
 
 	(void)state;
 	counters_write(&counters, "/nowhere/at/all");

@@ -269,16 +269,18 @@ static void a_forked_child_disturbs_nobody(void **state)
 	pair_close(&pair);
 }
 
-/* A second user of an address is refused, and it is free again when its holder is gone. */
-static void an_address_has_one_holder(void **state)
+/* Who wants an address alone is refused while others have it, and gets it when they are gone. */
+static void an_address_for_one_alone(void **state)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	struct pair_settings settings = pair_usual;
 	struct side rival = {0};
 	struct pair pair;
 
 	(void)state;
 	pair_open(&pair, &pair_usual);
-	side_open(&rival, "127.88.0.2", &pair_usual);
+	settings.is_alone = true;
+	side_open(&rival, "127.88.0.2", &settings);
 	assert_int_equal(engine_qp_modify(rival.qp, &attr,
 					  IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX |
 						  IBV_QP_ACCESS_FLAGS),
@@ -302,7 +304,7 @@ int main(void)
 		cmocka_unit_test(threads_share_a_cq_over_self),
 		cmocka_unit_test(qps_may_go_at_any_moment),
 		cmocka_unit_test(a_forked_child_disturbs_nobody),
-		cmocka_unit_test(an_address_has_one_holder),
+		cmocka_unit_test(an_address_for_one_alone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

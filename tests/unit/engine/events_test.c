@@ -238,10 +238,39 @@ static void a_foreign_descriptor_is_left_alone(void **state)
 	close(ends[1]);
 }
 
+/* What is left for the thread that waits is counted for others once that one has its own. */
+static void left_events_are_taken_or_counted(void **state)
+{
+	struct event_queue *queue = event_queue_create();
+	struct event event = {.object = &objects[0], .type = IBV_EVENT_QP_FATAL, .port = 1};
+
+	(void)state;
+	assert_false(event_queue_take_left(queue, &event, NULL));
+	event_queue_leave(queue, &event);
+	assert_false(is_readable(queue));
+	assert_false(event_queue_would_wait(queue));
+	for (event.port = 2; event.port <= 3; event.port++)
+		event_queue_leave(queue, &event);
+	assert_true(event_queue_take_left(queue, &event, NULL));
+	assert_int_equal(event.port, 1);
+	assert_int_equal(pop(queue), 2);
+	assert_true(is_readable(queue));
+	assert_int_equal(pop(queue), 3);
+	assert_false(is_readable(queue));
+	assert_true(event_queue_would_wait(queue));
+	set_nonblocking(queue);
+	assert_false(event_queue_would_wait(queue));
+	event_queue_leave(queue, &event);
+	assert_int_equal(event_queue_purge(queue, &objects[0]), 1);
+	assert_false(event_queue_take_left(queue, &event, NULL));
+	event_queue_destroy(queue);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(events_come_in_order),
+		cmocka_unit_test(left_events_are_taken_or_counted),
 		cmocka_unit_test(nonblocking_is_honoured),
 		cmocka_unit_test(purging_takes_one_object),
 		cmocka_unit_test(taking_is_told_under_the_lock),

@@ -8,15 +8,28 @@
 
 #include "engine/settings.h"
 
+#ifdef __SANITIZE_THREAD__
+/*
+ * A READ that is repeated by mistake is answered from memory as it is by then, whatever the
+ * program does with it: its requester has had its answer, and takes no other.
+ */
+const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void)
+{
+	return "race:copy_once\n";
+}
+#endif
+
 const struct pair_settings pair_usual = {.depth = 64, .timeout = 14, .retry_cnt = 7};
 
 #define ACCESS \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 	 IBV_ACCESS_REMOTE_ATOMIC)
 
-static struct engine *open_engine(const char *address, const char *fault)
+static struct engine *open_engine(const char *address, const struct pair_settings *wanted)
 {
-	struct settings settings = {.has_address = true, .fault_spec = fault};
+	struct settings settings = {
+		.has_address = true, .has_no_share = wanted->is_alone, .fault_spec = wanted->fault};
 	struct engine *engine;
 
 	assert_true(settings_parse_address(address, &settings.address));
@@ -33,11 +46,12 @@ struct engine_qp *side_new_qp_on(struct side *side, const struct pair_settings *
 				 struct engine_cq *cq)
 {
 	struct engine_qp_attr attr = {
-		.type = IBV_QPT_RC,
+		.type = settings->is_datagram ? IBV_QPT_UD : IBV_QPT_RC,
 		.cap = {.max_send_wr = settings->depth,
 			.max_recv_wr = settings->depth,
 			.max_send_sge = 2,
-			.max_recv_sge = 2},
+			.max_recv_sge = 2,
+			.max_inline_data = settings->is_datagram ? 64 : 0},
 		.signals_all = true,
 		.send_cq = cq,
 		.recv_cq = cq,
@@ -74,7 +88,7 @@ static void open_side(struct side *side, struct engine *engine,
 
 void side_open(struct side *side, const char *address, const struct pair_settings *settings)
 {
-	open_side(side, open_engine(address, settings->fault), settings);
+	open_side(side, open_engine(address, settings), settings);
 }
 
 static void close_objects(struct side *side)
@@ -149,7 +163,7 @@ static struct engine *open_host(const struct pair_settings *settings, int host)
 
 	snprintf(address, sizeof(address), "%s.%d",
 		 settings->subnet ? settings->subnet : "127.88.0", host);
-	return open_engine(address, settings->fault);
+	return open_engine(address, settings);
 }
 
 void pair_open(struct pair *pair, const struct pair_settings *settings)
@@ -171,6 +185,36 @@ void pair_close(struct pair *pair)
 	engine_destroy(pair->a.engine);
 	if (!pair->settings.is_self)
 		engine_destroy(pair->b.engine);
+}
+
+void datagrams_to_rts(struct engine_qp *qp, uint32_t qkey)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = qkey};
+
+	assert_int_equal(engine_qp_modify(qp, &attr,
+					  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+						  IBV_QP_QKEY),
+			 0);
+	attr.qp_state = IBV_QPS_RTR;
+	assert_int_equal(engine_qp_modify(qp, &attr, IBV_QP_STATE), 0);
+	attr.qp_state = IBV_QPS_RTS;
+	assert_int_equal(engine_qp_modify(qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+}
+
+struct connection pair_connect_anew(struct pair *pair)
+{
+	struct connection made = {side_new_qp(&pair->a, &pair->settings),
+				  side_new_qp(&pair->b, &pair->settings)};
+
+	side_connect(&pair->a, made.from, &pair->b, engine_qp_number(made.to), &pair->settings);
+	side_connect(&pair->b, made.to, &pair->a, engine_qp_number(made.from), &pair->settings);
+	return made;
+}
+
+void pair_disconnect(struct connection *connection)
+{
+	assert_int_equal(engine_qp_destroy(connection->from), 0);
+	assert_int_equal(engine_qp_destroy(connection->to), 0);
 }
 
 void side_post_recv(struct side *side, struct engine_qp *qp, uint64_t wr_id, uint32_t offset,

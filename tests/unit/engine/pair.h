@@ -34,7 +34,12 @@ struct pair_settings {
 	uint32_t depth;	   /* of queues */
 	bool has_channel;  /* CQs report to side.channel */
 	uint8_t timeout, retry_cnt;
-	/* Programs that run at the same time need addresses of their own: "127.66.1"; NULL: 127.88.0. */
+	bool is_datagram; /* side_new_qp() makes UD QPs, with 64 inline bytes */
+	bool is_alone;	  /* shares its address with nobody */
+	/*
+	 * Programs that run at the same time need addresses of their own: "127.66.1"; NULL:
+	 * 127.88.0.
+	 */
 	const char *subnet;
 };
 
@@ -64,6 +69,16 @@ struct engine_qp *side_new_qp_on(struct side *side, const struct pair_settings *
 /* RESET to RTS, towards the QP number @peer_qpn of @peer. */
 void side_connect(struct side *side, struct engine_qp *qp, const struct side *peer,
 		  uint32_t peer_qpn, const struct pair_settings *settings);
+
+/* RESET to RTS, of a UD QP. */
+void datagrams_to_rts(struct engine_qp *qp, uint32_t qkey);
+
+/* Two more QPs, connected. */
+struct connection {
+	struct engine_qp *from, *to; /* of A and of B */
+};
+struct connection pair_connect_anew(struct pair *pair);
+void pair_disconnect(struct connection *connection);
 
 /* Posts; asserts success. Addresses are offsets into the sides' buffers. */
 void side_post_recv(struct side *side, struct engine_qp *qp, uint64_t wr_id, uint32_t offset,

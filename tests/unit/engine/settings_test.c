@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Every variable: what it sets, and for a value that is not understood the sentence and the default. */
+/*
+ * Every variable: what it sets, and for a value that is not understood the sentence and the
+ * default.
+ */
 #include "unit/engine/stderr_capture.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/profile.h"
 #include "engine/settings.h"
 
 static const char *const variables[] = {
 	"VERBENA_LINK",	   "VERBENA_ADDRESS",	 "VERBENA_FAULT",      "VERBENA_CAPTURE",
 	"VERBENA_LOG",	   "VERBENA_LINK_LAYER", "VERBENA_LINK_LOCAL", "VERBENA_STRICT_MEMLOCK",
-	"VERBENA_PART_ID", "VERBENA_RCVBUF",	 "VERBENA_COUNTERS",
+	"VERBENA_PROFILE", "VERBENA_PART_ID",	 "VERBENA_RCVBUF",     "VERBENA_COUNTERS",
+	"VERBENA_GSO",	   "VERBENA_PACE",
 };
 
 static void clear_environment(void)
@@ -46,7 +51,11 @@ static void assert_default(const struct settings *settings)
 	assert_false(settings->has_link_local_gids);
 	assert_false(settings->has_strict_memlock);
 	assert_int_equal(settings->part_id, 0);
+	assert_null(settings->profile);
+	assert_string_equal(profile_of(settings)->name, "verbena");
 	assert_int_equal(settings->receive_buffer_bytes, 0);
+	assert_int_equal(settings->gso, LINK_GSO_AUTO);
+	assert_false(settings->has_pace);
 }
 
 static void without_variables_all_is_default(void **state)
@@ -76,6 +85,9 @@ static void words_and_switches_are_read(void **state)
 	assert_int_equal(read_one("VERBENA_LINK", "auto", true).link, LINK_CHOICE_AUTO);
 	assert_int_equal(read_one("VERBENA_LINK", "udp", true).link, LINK_CHOICE_UDP);
 	assert_int_equal(read_one("VERBENA_LINK", "shm", true).link, LINK_CHOICE_SHM);
+	assert_int_equal(read_one("VERBENA_GSO", "auto", true).gso, LINK_GSO_AUTO);
+	assert_int_equal(read_one("VERBENA_GSO", "on", true).gso, LINK_GSO_ON);
+	assert_int_equal(read_one("VERBENA_GSO", "off", true).gso, LINK_GSO_OFF);
 	for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++)
 		assert_int_equal(read_one("VERBENA_LOG", levels[i].text, true).log,
 				 levels[i].level);
@@ -88,6 +100,18 @@ static void words_and_switches_are_read(void **state)
 	assert_true(read_one("VERBENA_STRICT_MEMLOCK", "1", true).has_strict_memlock);
 }
 
+static void profiles_are_read(void **state)
+{
+	static const char *const names[] = {"verbena", "rxe-like", "large-nic", "small-inline"};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		struct settings settings = read_one("VERBENA_PROFILE", names[i], true);
+
+		assert_string_equal(profile_of(&settings)->name, names[i]);
+	}
+}
+
 static void numbers_are_read(void **state)
 {
 	(void)state;
@@ -95,6 +119,9 @@ static void numbers_are_read(void **state)
 	assert_int_equal(read_one("VERBENA_PART_ID", "0x1003", true).part_id, 0x1003);
 	assert_int_equal(read_one("VERBENA_RCVBUF", "4294967295", true).receive_buffer_bytes,
 			 4294967295u);
+	assert_int_equal(read_one("VERBENA_PACE", "400", true).pace, 400);
+	assert_true(read_one("VERBENA_PACE", "400", true).has_pace);
+	assert_true(read_one("VERBENA_PACE", "0", true).has_pace);
 }
 
 static void addresses_are_read(void **state)
@@ -149,13 +176,18 @@ static void bad_values_give_a_sentence_and_the_default(void **state)
 		{"VERBENA_LINK_LAYER", "ib", "write ethernet or infiniband"},
 		{"VERBENA_LINK_LOCAL", "yes", "write 0 or 1"},
 		{"VERBENA_STRICT_MEMLOCK", "2", "write 0 or 1"},
+		{"VERBENA_PROFILE", "mlx5", "write verbena, rxe-like, large-nic or small-inline"},
+		{"VERBENA_PROFILE", "RXE-LIKE",
+		 "write verbena, rxe-like, large-nic or small-inline"},
 		{"VERBENA_PART_ID", "-1", "write a whole number"},
 		{"VERBENA_PART_ID", " 1", "write a whole number"},
 		{"VERBENA_PART_ID", " -18446744073709551615", "write a whole number"},
 		{"VERBENA_PART_ID", "+1", "write a whole number"},
 		{"VERBENA_PART_ID", "4294967296", "write a whole number"},
 		{"VERBENA_PART_ID", "99999999999999999999999", "write a whole number"},
+		{"VERBENA_GSO", "1", "write auto, on or off"},
 		{"VERBENA_RCVBUF", "8M", "write a whole number"},
+		{"VERBENA_PACE", "1.5", "write a whole number"},
 		{"VERBENA_RCVBUF", "x", "write a whole number"},
 		{"VERBENA_FAULT", "lost=1%",
 		 "\"lost=1%\": unknown fault; there are loss, reorder, dup, corrupt, delay, "
@@ -203,6 +235,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_variables_all_is_default),
 		cmocka_unit_test(words_and_switches_are_read),
+		cmocka_unit_test(profiles_are_read),
 		cmocka_unit_test(numbers_are_read),
 		cmocka_unit_test(addresses_are_read),
 		cmocka_unit_test(texts_are_copies),

@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/engine_state.h"
+
 #define SUBNET "127.66.1"
 
 static const struct pair_settings over_self = {
@@ -165,6 +167,105 @@ static void retries_run_out_while_the_program_sleeps(void **state)
 	pair_close(&pair);
 }
 
+/* After this B's ACKs are held: its program has answered each message at once. */
+static void answer_at_once(struct pair *pair)
+{
+	for (int i = 0; i < 200; i++) {
+		side_post_recv(&pair->a, pair->a.qp, 1, 0, 64);
+		side_post_recv(&pair->b, pair->b.qp, 1, 0, 64);
+		side_post(&pair->a, pair->a.qp, IBV_WR_SEND, 2, 64, 64, &pair->b, 0);
+		while (side_wait(&pair->b).opcode != IBV_WC_RECV)
+			;
+		side_post(&pair->b, pair->b.qp, IBV_WR_SEND, 3, 64, 64, &pair->a, 0);
+		for (int completions = 0; completions < 2; completions++)
+			assert_int_equal(side_wait(&pair->a).status, IBV_WC_SUCCESS);
+	}
+}
+
+/* B is told of a last message. */
+static void send_the_last(struct pair *pair)
+{
+	side_post_recv(&pair->b, pair->b.qp, 9, 0, 64);
+	side_post(&pair->a, pair->a.qp, IBV_WR_SEND, 2, 64, 64, &pair->b, 0);
+	while (side_wait(&pair->b).wr_id != 9)
+		;
+}
+
+static void a_held_ack_leaves_without_a_further_call(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, &over_udp);
+	for (int i = 0; i < 10; i++) {
+		answer_at_once(&pair);
+		send_the_last(&pair);
+		assert_int_equal(side_wait(&pair.a).status, IBV_WC_SUCCESS);
+		assert_int_equal(timers_next(&pair.b.engine->held_acks), VBN_TIME_NEVER);
+	}
+	pair_close(&pair);
+}
+
+/* B's program looks at its memory, and writes in answer. */
+static void answer_writes_at_once(struct pair *pair)
+{
+	volatile uint8_t *seen_by_a = pair->a.buffer, *seen_by_b = pair->b.buffer;
+
+	for (int i = 1; i <= 200; i++) {
+		pair->a.buffer[64] = pair->b.buffer[64] = (uint8_t)i;
+		side_post(&pair->a, pair->a.qp, IBV_WR_RDMA_WRITE, 2, 64, 1, &pair->b, 0);
+		while (*seen_by_b != (uint8_t)i)
+			;
+		side_post(&pair->b, pair->b.qp, IBV_WR_RDMA_WRITE, 3, 64, 1, &pair->a, 0);
+		while (*seen_by_a != (uint8_t)i)
+			;
+		assert_int_equal(side_wait(&pair->a).status, IBV_WC_SUCCESS);
+		assert_int_equal(side_wait(&pair->b).status, IBV_WC_SUCCESS);
+	}
+}
+
+/* Nobody is told of a WRITE, and B's program sees it and does nothing more. */
+static void an_ack_held_for_a_write_leaves_without_a_further_call(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, &over_udp);
+	for (int i = 0; i < 10; i++) {
+		answer_writes_at_once(&pair);
+		side_post(&pair.a, pair.a.qp, IBV_WR_RDMA_WRITE, 2, 64, 64, &pair.b, 0);
+		assert_int_equal(side_wait(&pair.a).status, IBV_WC_SUCCESS);
+		assert_int_equal(timers_next(&pair.b.engine->held_acks), VBN_TIME_NEVER);
+	}
+	pair_close(&pair);
+}
+
+/* What the program was told of is acknowledged, even if all it does then is to go. */
+static void a_held_ack_leaves_before_its_qp(void **state)
+{
+	struct pair_settings settings = over_udp;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	(void)state;
+	settings.timeout = 10;
+	settings.retry_cnt = 1;
+	for (int i = 0; i < 20; i++) {
+		struct pair pair;
+
+		pair_open(&pair, &settings);
+		answer_at_once(&pair);
+		send_the_last(&pair);
+		if (i % 2)
+			assert_int_equal(engine_qp_modify(pair.b.qp, &attr, IBV_QP_STATE), 0);
+		else
+			assert_int_equal(engine_qp_destroy(pair.b.qp), 0);
+		assert_int_equal(side_wait(&pair.a).status, IBV_WC_SUCCESS);
+		if (i % 2 == 0)
+			pair.b.qp = side_new_qp(&pair.b, &settings);
+		pair_close(&pair);
+	}
+}
+
 /* The helper is asleep, in a lease, on its way: an engine goes at any moment. */
 static void engines_go_while_their_helpers_sleep(void **state)
 {
@@ -188,6 +289,9 @@ int main(void)
 		cmocka_unit_test(a_new_link_is_watched_at_once),
 		cmocka_unit_test(delayed_packets_leave_without_a_poller),
 		cmocka_unit_test(retries_run_out_while_the_program_sleeps),
+		cmocka_unit_test(a_held_ack_leaves_without_a_further_call),
+		cmocka_unit_test(an_ack_held_for_a_write_leaves_without_a_further_call),
+		cmocka_unit_test(a_held_ack_leaves_before_its_qp),
 		cmocka_unit_test(engines_go_while_their_helpers_sleep),
 	};
 

@@ -11,13 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "wire/frame.h"
 
 static struct keeper keeper;
 static struct send_batch batch;
-static char file_name[64];
+static char file_name[80];
 
 static int make_file_name(void **state)
 {
@@ -69,10 +70,10 @@ static void add_frame(struct tally *tally, const uint8_t *bytes, size_t length)
 	assert_in_range(frame.envelope.icrc.source_port, 0xc000, 0xffff);
 }
 
-static struct tally read_back(void)
+static struct tally read_back_of(const char *name)
 {
 	char why[PCAP_ERRBUF_SIZE];
-	pcap_t *pcap = pcap_open_offline(file_name, why);
+	pcap_t *pcap = pcap_open_offline(name, why);
 	struct tally tally = {0};
 	struct pcap_pkthdr *header;
 	const uint8_t *bytes;
@@ -89,6 +90,11 @@ static struct tally read_back(void)
 	assert_int_equal(got, PCAP_ERROR_BREAK);
 	pcap_close(pcap);
 	return tally;
+}
+
+static struct tally read_back(void)
+{
+	return read_back_of(file_name);
 }
 
 /* Nothing malformed, no complaint about checksums or lengths. */
@@ -244,6 +250,118 @@ static void a_foreign_file_is_left_alone(void **state)
 	close(ends[1]);
 }
 
+/* @suffix behind the name without a kind, as file_name is, or before ".pcap". */
+static void expect_name(const struct capture_file *file, const char *stem, const char *suffix,
+			const char *kind)
+{
+	char wanted[128];
+
+	snprintf(wanted, sizeof(wanted), "%s%s%s", stem, suffix, kind);
+	assert_string_equal(capture_file_name(file), wanted);
+}
+
+static void send_one(struct capture_file *file, uint32_t number)
+{
+	struct link_route route;
+	struct link *link = open_self(file, &route);
+
+	batch.message_count = batch.bytes_used = 0;
+	add_message(&batch, number, 64);
+	link->ops->send(link, &route, &batch, time_now());
+	link->ops->close(link);
+}
+
+static void expect_one(const char *name, uint32_t number)
+{
+	struct tally tally = read_back_of(name);
+
+	assert_int_equal(tally.frames, 1);
+	assert_int_equal(tally.numbers[0], number);
+}
+
+/* Each writer has a file, and none cuts another's; the name is free again when its writer goes. */
+static void each_writer_has_a_file(void **state)
+{
+	static const char *const kinds[] = {"", ".pcap"};
+	char stem[80], own[32], second[32];
+
+	(void)state;
+	snprintf(stem, sizeof(stem), "%.70s", file_name);
+	snprintf(own, sizeof(own), ".%d", (int)getpid());
+	snprintf(second, sizeof(second), ".%d-2", (int)getpid());
+	for (int i = 0; i < 2; i++) {
+		struct capture_file *files[3];
+		char names[3][128];
+
+		snprintf(file_name, sizeof(file_name), "%s%s", stem, kinds[i]);
+		for (uint32_t j = 0; j < 3; j++) {
+			files[j] = open_file();
+			snprintf(names[j], sizeof(names[j]), "%s", capture_file_name(files[j]));
+			send_one(files[j], 7 + j);
+		}
+		expect_name(files[0], stem, "", kinds[i]);
+		expect_name(files[1], stem, own, kinds[i]);
+		expect_name(files[2], stem, second, kinds[i]);
+		for (uint32_t j = 0; j < 3; j++)
+			expect_one(names[j], 7 + j);
+		capture_file_close(files[0]);
+		files[0] = open_file();
+		expect_name(files[0], stem, "", kinds[i]);
+		assert_int_equal(read_back().frames, 0);
+		for (int j = 0; j < 3; j++)
+			capture_file_close(files[j]);
+		for (int j = 1; j < 3; j++)
+			unlink(names[j]);
+	}
+	unlink(file_name);
+	snprintf(file_name, sizeof(file_name), "%s", stem);
+}
+
+/* A child that lives on does not keep the file from others when its writer is done. */
+static void a_forked_child_leaves_the_file(void **state)
+{
+	struct capture_file *file = open_file();
+	int ready[2], over[2], status;
+	char byte;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(over, O_CLOEXEC), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		capture_file_close_inherited(file);
+		close(over[1]);
+		_exit(write(ready[1], "r", 1) != 1 || read(over[0], &byte, 1) != 0);
+	}
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	capture_file_close(file);
+	file = open_file();
+	assert_string_equal(capture_file_name(file), file_name);
+	capture_file_close(file);
+	close(over[1]);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	close(over[0]);
+	close(ready[0]);
+	close(ready[1]);
+}
+
+static void what_is_no_file_is_shared(void **state)
+{
+	struct capture_file *files[2];
+	const char *why;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(capture_file_open("/dev/null", &files[i], &why), 0);
+		assert_string_equal(capture_file_name(files[i]), "/dev/null");
+	}
+	for (int i = 0; i < 2; i++)
+		capture_file_close(files[i]);
+}
+
 static void a_file_that_cannot_be_written_is_told(void **state)
 {
 	struct capture_file *file;
@@ -263,6 +381,12 @@ int main(void)
 						remove_file),
 		cmocka_unit_test_setup_teardown(inside_a_process_once, make_file_name, remove_file),
 		cmocka_unit_test_setup_teardown(a_foreign_file_is_left_alone, make_file_name,
+						remove_file),
+		cmocka_unit_test_setup_teardown(each_writer_has_a_file, make_file_name,
+						remove_file),
+		cmocka_unit_test_setup_teardown(a_forked_child_leaves_the_file, make_file_name,
+						remove_file),
+		cmocka_unit_test_setup_teardown(what_is_no_file_is_shared, make_file_name,
 						remove_file),
 		cmocka_unit_test_setup_teardown(a_file_that_cannot_be_written_is_told,
 						make_file_name, remove_file),

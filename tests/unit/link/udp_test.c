@@ -1,67 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The UDP link on loopback: what arrives, what does not, and what other stacks may write. */
-#include "unit/link/link_fixture.h"
+#include "unit/link/udp_fixture.h"
 
 #include <errno.h>
+#include <netinet/udp.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "link/udp/udp.h"
-
 #define PAYLOADS 5
 static const uint32_t payloads[PAYLOADS] = {0, 4, 256, 1024, 4096};
-
-static struct keeper keeper;
-static struct send_batch batch;
-
-struct ends {
-	struct link *a, *b;
-	struct link_path path;
-	struct link_route route;
-};
-
-static bool has_ipv6(void)
-{
-	static const struct sockaddr_in6 loopback = {.sin6_family = AF_INET6,
-						     .sin6_addr = IN6ADDR_LOOPBACK_INIT};
-	int fd = socket(AF_INET6, SOCK_DGRAM, 0);
-	bool has = fd >= 0 && bind(fd, (const struct sockaddr *)&loopback, sizeof(loopback)) == 0;
-
-	close(fd);
-	return has;
-}
-
-/* Two links, or one that sends to itself where both addresses are the same. */
-static struct ends open_ends(const char *a, const char *b)
-{
-	static const struct link_udp_options options;
-	struct ends ends = {.path = {.source = address_of(a),
-				     .destination = address_of(b),
-				     .entropy = 0x12345}};
-
-	assert_int_equal(link_udp_open(&ends.path.source, &options, &ends.a), 0);
-	ends.b = ends.a;
-	if (!link_address_is_equal(&ends.path.source, &ends.path.destination))
-		assert_int_equal(link_udp_open(&ends.path.destination, &options, &ends.b), 0);
-	assert_int_equal(ends.a->ops->open_route(ends.a, &ends.path, &ends.route), 0);
-	keeper_reset(&keeper);
-	batch.message_count = batch.bytes_used = 0;
-	return ends;
-}
-
-static void close_ends(struct ends *ends)
-{
-	ends->a->ops->close(ends->a);
-	if (ends->b != ends->a)
-		ends->b->ops->close(ends->b);
-}
-
-static void send_batch(struct ends *ends)
-{
-	ends->a->ops->send(ends->a, &ends->route, &batch, time_now());
-	batch.message_count = batch.bytes_used = 0;
-}
 
 static void arrives_byte_for_byte(const char *a, const char *b)
 {
@@ -171,7 +119,9 @@ static void odd_datagrams_are_counted(void **state)
 	close_ends(&ends);
 }
 
-/* Each single bit of a packet, its ICRC included; but for byte 4, which routers may change (ECN). */
+/*
+ * Each single bit of a packet, its ICRC included; but for byte 4, which routers may change (ECN).
+ */
 static void damage_is_dropped(void **state)
 {
 	struct ends ends = open_ends("127.66.10.1", "127.66.10.2");
@@ -322,23 +272,12 @@ static void read_labels(int fd, int *traffic_class, int *hop_limit)
 static int label_reader(const struct link_address *address)
 {
 	bool is_ipv4 = link_address_is_ipv4(address);
-	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(ROCE_UDP_PORT)};
-	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(ROCE_UDP_PORT)};
-	const struct timeval patience = {.tv_sec = 2};
-	int fd = socket(is_ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM, 0), on = 1;
+	int fd = plain_reader(address), on = 1;
 
-	memcpy(&in.sin_addr, address->gid + 12, 4);
-	memcpy(&in6.sin6_addr, address->gid, 16);
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-	if (is_ipv4) {
-		setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &on, sizeof(on));
+	if (is_ipv4)
 		setsockopt(fd, IPPROTO_IP, IP_RECVTTL, &on, sizeof(on));
-		assert_int_equal(bind(fd, (struct sockaddr *)&in, sizeof(in)), 0);
-	} else {
-		setsockopt(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof(on));
+	else
 		setsockopt(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, &on, sizeof(on));
-		assert_int_equal(bind(fd, (struct sockaddr *)&in6, sizeof(in6)), 0);
-	}
 	return fd;
 }
 
@@ -401,30 +340,157 @@ static void the_traffic_class_is_passed_on(void **state)
 	}
 }
 
-/* Nobody reads for long: what the socket could not hold is counted. */
-static void overflow_is_counted(void **state)
+/*
+ * Nobody reads for long: what the socket could not hold is counted. Batches of one kind at a
+ * time, so that it is known what the kernel counted: packets, or runs of them.
+ */
+static void overflow_is_counted_by(enum link_gso gso, uint32_t packets_of_one)
 {
-	struct link_udp_options options = {.receive_buffer_bytes = 4096};
-	struct ends ends = open_ends("127.66.10.1", "127.66.10.3");
-	struct link_address narrow = address_of("127.66.10.4");
-	struct link *link;
+	struct link_udp_options options = {.receive_buffer_bytes = 4096, .gso = gso};
+	struct ends ends = open_ends_with("127.66.10.1", "127.66.10.3", &options);
+	uint64_t lost;
 
-	(void)state;
-	assert_int_equal(link_udp_open(&narrow, &options, &link), 0);
-	ends.path.destination = narrow;
-	assert_int_equal(ends.a->ops->open_route(ends.a, &ends.path, &ends.route), 0);
-	for (uint32_t i = 0; i < 40; i++)
-		add_message(&batch, i, 1024);
-	send_batch(&ends);
-	while (link->ops->receive(link, &keeper.sink, 64, time_now()))
+	for (uint32_t batches = 0; batches < 4; batches++) {
+		for (uint32_t i = 0; i < 40; i++)
+			add_message(&batch, i, 1024);
+		send_batch(&ends);
+	}
+	while (ends.b->ops->receive(ends.b, &keeper.sink, 64, time_now()))
 		;
 	/* The count comes with the next packet that fits. */
 	add_message(&batch, 99, 4);
 	send_batch(&ends);
-	receive_until(link, &keeper, 41);
-	assert_true(keeper.drops[REASON_DROP_SOCKET_OVERFLOW] > 0);
-	assert_int_equal(keeper.count + keeper.drops[REASON_DROP_SOCKET_OVERFLOW], 41);
-	link->ops->close(link);
+	receive_until(ends.b, &keeper, keeper.count + 1 + (160 - keeper.count) / packets_of_one);
+	lost = keeper.drops[REASON_DROP_SOCKET_OVERFLOW];
+	assert_true(lost > 0);
+	assert_int_equal(keeper.count + lost * packets_of_one, 161);
+	close_ends(&ends);
+}
+
+static void overflow_is_counted(void **state)
+{
+	(void)state;
+	overflow_is_counted_by(LINK_GSO_OFF, 1);
+	overflow_is_counted_by(LINK_GSO_ON, 40);
+}
+
+/* --- runs from strangers --- */
+
+static void put_run(int fd, const void *bytes, size_t length, int segment_bytes)
+{
+	assert_int_equal(
+		setsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &segment_bytes, sizeof(segment_bytes)), 0);
+	put(fd, bytes, length);
+}
+
+/* Each segment is judged as if it had come alone, and counts as one. */
+static void odd_segments_are_counted(void **state)
+{
+	static uint8_t bytes[65507];
+	static const struct {
+		uint32_t length, segment_bytes;
+		enum reason reason, last_reason;
+	} rows[] = {
+		{60, 1, REASON_DROP_SHORT, REASON_DROP_SHORT},
+		{64 * 15, 15, REASON_DROP_SHORT, REASON_DROP_SHORT},
+		{64 * 16, 16, REASON_DROP_ICRC, REASON_DROP_ICRC},
+		{40 * 100 + 1, 100, REASON_DROP_ICRC, REASON_DROP_SHORT},
+		{15 * UDP_DATAGRAM_BYTES, UDP_DATAGRAM_BYTES, REASON_DROP_ICRC, REASON_DROP_ICRC},
+		{65507, UDP_DATAGRAM_BYTES + 1, REASON_DROP_TOO_LONG, REASON_DROP_ICRC},
+		{65507, 65500, REASON_DROP_TOO_LONG, REASON_DROP_SHORT},
+	};
+	struct ends ends = open_ends("127.66.10.1", "127.66.10.2");
+	uint16_t port;
+	int fd = raw_socket("127.66.10.3", &port);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		uint32_t last_bytes = rows[i].length % rows[i].segment_bytes;
+		uint32_t count = rows[i].length / rows[i].segment_bytes + (last_bytes != 0);
+		bool is_same = rows[i].reason == rows[i].last_reason;
+
+		keeper_reset(&keeper);
+		put_run(fd, bytes, rows[i].length, (int)rows[i].segment_bytes);
+		receive_until(ends.b, &keeper, count);
+		assert_int_equal(keeper.drops[rows[i].reason], is_same ? count : count - 1);
+		assert_int_equal(keeper.drops[rows[i].last_reason], is_same ? count : 1);
+		assert_int_equal(keeper.count, 0);
+	}
+	close(fd);
+	close_ends(&ends);
+}
+
+/* A run whose packets bear @first + i * @step, as stacks and NICs may number them. */
+static void put_numbered_run(int fd, uint16_t port, uint32_t count, uint16_t first, uint16_t step)
+{
+	struct icrc_envelope envelope = {
+		.source = {127, 66, 10, 3},
+		.destination = {127, 66, 10, 2},
+		.dont_fragment = true,
+		.source_port = port,
+	};
+
+	batch.message_count = batch.bytes_used = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		const struct send_message *message = &batch.messages[i];
+		uint8_t *bytes = batch.bytes + batch.bytes_used;
+
+		add_message(&batch, i, 256);
+		envelope.identification = (uint16_t)(first + i * step);
+		icrc_store(bytes + message->length,
+			   icrc_compute(&envelope, bytes, message->length));
+	}
+	put_run(fd, batch.bytes, batch.bytes_used, 256 + 16);
+}
+
+/* Numbered from zero, all zero, or from anywhere: each is found. */
+static void any_numbering_of_a_run_is_found(void **state)
+{
+	static const struct {
+		uint16_t first, step;
+	} rows[] = {{0, 1}, {0, 0}, {65500, 1}, {65530, 0}, {3, 1}};
+	struct ends ends = open_ends("127.66.10.1", "127.66.10.2");
+	uint16_t port;
+	int fd = raw_socket("127.66.10.3", &port);
+
+	(void)state;
+	for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++) {
+		keeper_reset(&keeper);
+		put_numbered_run(fd, port, 40, rows[row].first, rows[row].step);
+		receive_until(ends.b, &keeper, 40);
+		assert_int_equal(keeper.count, 40);
+		for (uint32_t i = 0; i < 40; i++) {
+			assert_is_message(&keeper.kept[i].packet, i, 256);
+			assert_int_equal(keeper.kept[i].packet.identification,
+					 (uint16_t)(rows[row].first + i * rows[row].step));
+		}
+	}
+	close(fd);
+	close_ends(&ends);
+}
+
+/* A caller gets about what it asked for, however long the runs are. */
+static void the_budget_counts_packets(void **state)
+{
+	struct ends ends = open_ends("127.66.10.1", "127.66.10.2");
+	uint32_t taken, seen = 0;
+
+	(void)state;
+	for (uint32_t batches = 0; batches < 30; batches++) {
+		for (uint32_t i = 0; i < 60; i++)
+			add_message(&batch, i, 64);
+		send_batch(&ends);
+	}
+	for (int calls = 0; calls < 40 && seen < 1800; calls++) {
+		uint32_t before = keeper.count;
+
+		taken = ends.b->ops->receive(ends.b, &keeper.sink, 64, time_now());
+		assert_int_equal(taken, keeper.count - before);
+		/* It learns from the first call that runs are coming. */
+		assert_true(taken <= (calls ? 64 + 4 * 60 : UDP_RECEIVE_BATCH * 60));
+		seen += taken;
+	}
+	assert_int_equal(seen, 1800);
 	close_ends(&ends);
 }
 
@@ -444,6 +510,9 @@ int main(void)
 		cmocka_unit_test(labels_of_ipv4),
 		cmocka_unit_test(the_traffic_class_is_passed_on),
 		cmocka_unit_test(overflow_is_counted),
+		cmocka_unit_test(odd_segments_are_counted),
+		cmocka_unit_test(any_numbering_of_a_run_is_found),
+		cmocka_unit_test(the_budget_counts_packets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -149,6 +149,14 @@ static void a_poll_that_leaves_entries_behind_uses_the_arming_up(void **state)
 	assert_int_equal(push(&queue, 4, NULL), CQ_PUSHED_NOTIFY);
 }
 
+static uint32_t removed_count;
+
+static void count_removed(const struct cq_entry *entry)
+{
+	assert_ptr_equal(entry->owner, &owners[1]);
+	removed_count++;
+}
+
 static void purge_takes_one_owner_and_keeps_order(void **state)
 {
 	(void)state;
@@ -163,7 +171,9 @@ static void purge_takes_one_owner_and_keeps_order(void **state)
 			}
 			for (uint32_t i = 0; i < CAPACITY; i++)
 				push(&queue, i, &owners[pattern >> i & 1]);
-			completion_queue_purge(&queue, &owners[1]);
+			removed_count = 0;
+			completion_queue_purge(&queue, &owners[1], count_removed);
+			assert_int_equal(removed_count, __builtin_popcount(pattern));
 			for (uint32_t i = 0; i < CAPACITY; i++)
 				if (!(pattern >> i & 1))
 					expect_next(&queue, i);
@@ -194,6 +204,102 @@ static void resize_keeps_what_is_queued(void **state)
 		expect_next(&queue, i);
 }
 
+static enum cq_push_result push_as(struct completion_queue *queue, enum ibv_wc_status status,
+				   bool is_solicited)
+{
+	struct cq_entry entry = entry_of(0, NULL);
+
+	entry.completion.status = status;
+	entry.completion.is_solicited = is_solicited;
+	return completion_queue_push(queue, &entry);
+}
+
+static void one_event_for_several(void **state)
+{
+	struct completion_queue queue = empty_queue();
+
+	(void)state;
+	assert_false(completion_queue_moderate(&queue, 3));
+	assert_int_equal(push(&queue, 0, NULL), CQ_PUSHED);
+	completion_queue_pop(&queue);
+	completion_queue_arm(&queue, false);
+	for (int round = 0; round < 2; round++) {
+		assert_int_equal(push(&queue, 1, NULL), CQ_PUSHED_HOLD);
+		/* To arm again changes nothing. */
+		completion_queue_arm(&queue, false);
+		assert_int_equal(push(&queue, 2, NULL), CQ_PUSHED);
+		assert_int_equal(push(&queue, 3, NULL), CQ_PUSHED_NOTIFY);
+		assert_false(completion_queue_hold_ends(&queue));
+		assert_int_equal(push(&queue, 4, NULL), CQ_PUSHED);
+		while (queue.count)
+			completion_queue_pop(&queue);
+		completion_queue_arm(&queue, false);
+	}
+}
+
+static void what_waits_is_told_when_its_time_is_over(void **state)
+{
+	struct completion_queue queue = empty_queue();
+
+	(void)state;
+	completion_queue_moderate(&queue, 3);
+	completion_queue_arm(&queue, true);
+	assert_int_equal(push_as(&queue, IBV_WC_SUCCESS, false), CQ_PUSHED);
+	assert_false(completion_queue_hold_ends(&queue));
+	assert_int_equal(push_as(&queue, IBV_WC_SUCCESS, true), CQ_PUSHED_HOLD);
+	/* Also if it was polled meanwhile: who armed the queue is told of it. */
+	completion_queue_pop(&queue);
+	completion_queue_pop(&queue);
+	assert_true(completion_queue_hold_ends(&queue));
+	assert_false(completion_queue_hold_ends(&queue));
+	assert_int_equal(queue.arm, CQ_NOT_ARMED);
+}
+
+static void failures_wait_for_nobody(void **state)
+{
+	struct completion_queue queue = empty_queue();
+
+	(void)state;
+	completion_queue_moderate(&queue, 3);
+	completion_queue_arm(&queue, true);
+	assert_int_equal(push_as(&queue, IBV_WC_SUCCESS, true), CQ_PUSHED_HOLD);
+	assert_int_equal(push_as(&queue, IBV_WC_WR_FLUSH_ERR, false), CQ_PUSHED_NOTIFY);
+	assert_false(completion_queue_hold_ends(&queue));
+}
+
+static void less_moderation_tells_what_waits(void **state)
+{
+	struct completion_queue queue = empty_queue();
+
+	(void)state;
+	completion_queue_moderate(&queue, 4);
+	completion_queue_arm(&queue, false);
+	push(&queue, 0, NULL);
+	push(&queue, 1, NULL);
+	assert_false(completion_queue_moderate(&queue, 3));
+	assert_true(completion_queue_moderate(&queue, 2));
+	completion_queue_arm(&queue, false);
+	assert_int_equal(push(&queue, 2, NULL), CQ_PUSHED_HOLD);
+	assert_true(completion_queue_moderate(&queue, 0));
+	assert_false(completion_queue_moderate(&queue, 0));
+	completion_queue_arm(&queue, false);
+	assert_int_equal(push(&queue, 3, NULL), CQ_PUSHED_NOTIFY);
+}
+
+static void what_a_poll_leaves_behind_waits_no_more(void **state)
+{
+	struct completion_queue queue = empty_queue();
+
+	(void)state;
+	completion_queue_moderate(&queue, 4);
+	completion_queue_arm(&queue, false);
+	push(&queue, 0, NULL);
+	push(&queue, 1, NULL);
+	completion_queue_pop(&queue);
+	assert_true(completion_queue_left_behind(&queue));
+	assert_false(completion_queue_hold_ends(&queue));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -205,6 +311,11 @@ int main(void)
 		cmocka_unit_test(a_poll_that_leaves_entries_behind_uses_the_arming_up),
 		cmocka_unit_test(purge_takes_one_owner_and_keeps_order),
 		cmocka_unit_test(resize_keeps_what_is_queued),
+		cmocka_unit_test(one_event_for_several),
+		cmocka_unit_test(what_waits_is_told_when_its_time_is_over),
+		cmocka_unit_test(failures_wait_for_nobody),
+		cmocka_unit_test(less_moderation_tells_what_waits),
+		cmocka_unit_test(what_a_poll_leaves_behind_waits_no_more),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -175,10 +175,6 @@ struct refusal {
 #define INVALID SYNDROME_NAK_INVALID_REQUEST
 #define ACCESS SYNDROME_NAK_REMOTE_ACCESS
 #define OPERATION SYNDROME_NAK_REMOTE_OPERATION
-#define OP(op) \
-	{ \
-		.operation = OPCODE_##op \
-	}
 #define WRITE_AT(op, at, bytes, whole) \
 	{ \
 		.operation = OPCODE_WRITE_##op, .length = (bytes), .iova = (at), \
@@ -187,6 +183,10 @@ struct refusal {
 #define ATOMIC_AT(at) \
 	{ \
 		.operation = OPCODE_FETCH_ADD, .iova = (at) \
+	}
+#define UNOFFERED(op, bytes) \
+	{ \
+		.operation = (enum opcode)(op), .length = (bytes) \
 	}
 #define END_IOVA (FIXTURE_IOVA + FIXTURE_BYTES)
 
@@ -208,10 +208,25 @@ static const struct refusal refusals[] = {
 	 INVALID, .status = IBV_WC_REM_INV_REQ_ERR, .recv_bytes = 4096},
 	{"atomic in a write", {WRITE(FIRST, MTU, 0, 2000), ATOMIC_AT(WRITE_IOVA)}, 2,
 	 REASON_OPCODE_ORDER, INVALID, .event = IBV_EVENT_QP_REQ_ERR},
-	{"send with invalidate", {OP(SEND_ONLY_INVALIDATE)}, 1, REASON_OPCODE_UNSUPPORTED, INVALID,
-	 .event = IBV_EVENT_QP_REQ_ERR, .recv_bytes = 64},
-	{"last with invalidate", {SEND(FIRST, MTU, 0), SEND(LAST_INVALIDATE, 4, MTU)}, 2,
-	 REASON_OPCODE_UNSUPPORTED, INVALID, .status = IBV_WC_REM_INV_REQ_ERR, .recv_bytes = 4096},
+	{"atomic write", {UNOFFERED(0x1d, 24)}, 1, REASON_OPCODE_UNSUPPORTED, INVALID,
+	 .event = IBV_EVENT_QP_REQ_ERR},
+	{"atomic write of sixteen bytes", {UNOFFERED(0x1d, 32)}, 1, REASON_OPCODE_UNSUPPORTED,
+	 INVALID, .event = IBV_EVENT_QP_REQ_ERR, .recv_bytes = 64},
+	{"atomic write of nothing", {UNOFFERED(0x1d, 16)}, 1, REASON_OPCODE_UNSUPPORTED, INVALID,
+	 .event = IBV_EVENT_QP_REQ_ERR},
+	{"flush", {UNOFFERED(0x1c, 20)}, 1, REASON_OPCODE_UNSUPPORTED, INVALID,
+	 .event = IBV_EVENT_QP_REQ_ERR},
+	{"reserved operation", {UNOFFERED(0x15, 0)}, 1, REASON_OPCODE_UNSUPPORTED, INVALID,
+	 .event = IBV_EVENT_QP_REQ_ERR},
+	{"reserved operation in a send", {SEND(FIRST, MTU, 0), UNOFFERED(0x1f, MTU)}, 2,
+	 REASON_OPCODE_UNSUPPORTED, INVALID, .status = IBV_WC_REM_INV_REQ_ERR,
+	 .recv_bytes = 4096},
+	{"send that invalidates a region", {SEND(ONLY_INVALIDATE, 64, 0)}, 1,
+	 REASON_INVALIDATE_REFUSED, ACCESS, .status = IBV_WC_LOC_ACCESS_ERR, .recv_bytes = 64},
+	{"last that invalidates a region", {SEND(FIRST, MTU, 0), SEND(LAST_INVALIDATE, 4, MTU)}, 2,
+	 REASON_INVALIDATE_REFUSED, ACCESS, .status = IBV_WC_LOC_ACCESS_ERR, .recv_bytes = 4096},
+	{"last of nothing that invalidates", {SEND(FIRST, MTU, 0), SEND(LAST_INVALIDATE, 0, MTU)},
+	 2, REASON_PACKET_LENGTH, INVALID, .status = IBV_WC_REM_INV_REQ_ERR, .recv_bytes = 4096},
 	{"first that is not full", {SEND(FIRST, MTU - 1, 0)}, 1, REASON_PACKET_LENGTH, INVALID,
 	 .event = IBV_EVENT_QP_REQ_ERR, .recv_bytes = 4096},
 	{"middle that is not full", {SEND(FIRST, MTU, 0), SEND(MIDDLE, 4, MTU)}, 2,

@@ -89,6 +89,7 @@ static void bytes_come_from_where_the_packet_says(void **state)
 
 	packet.payload.kind = PAYLOAD_REMOTE;
 	packet.payload.remote.rkey = FIXTURE_KEY;
+	packet.payload.remote.pd = FIXTURE_PD;
 	packet.payload.remote.iova = FIXTURE_IOVA + 30;
 	assert_int_equal(payload_copy(f->qp, &packet, &f->core, bytes, NULL), REASON_NONE);
 	assert_memory_equal(bytes, ((uint8_t[]){30, 31, 32, 33}), 4);

@@ -96,12 +96,11 @@ static void each_state_takes_or_refuses(void **state)
 
 static void each_opcode_is_known_offered_or_neither(void **state)
 {
-	static const enum ibv_wr_opcode offered[] = {IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,
+	static const enum ibv_wr_opcode offered[] = {IBV_WR_SEND,	IBV_WR_SEND_WITH_IMM,
 						     IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM,
-						     IBV_WR_RDMA_READ};
-	static const enum ibv_wr_opcode known[] = {IBV_WR_LOCAL_INV,	 IBV_WR_BIND_MW,
-						   IBV_WR_SEND_WITH_INV, IBV_WR_TSO,
-						   IBV_WR_DRIVER1,	 IBV_WR_ATOMIC_WRITE};
+						     IBV_WR_RDMA_READ,	IBV_WR_SEND_WITH_INV,
+						     IBV_WR_LOCAL_INV};
+	static const enum ibv_wr_opcode known[] = {IBV_WR_TSO, IBV_WR_DRIVER1, IBV_WR_ATOMIC_WRITE};
 	struct ibv_send_wr wr = {.num_sge = 0};
 
 	for (size_t i = 0; i < sizeof(offered) / sizeof(offered[0]); i++) {
@@ -116,6 +115,46 @@ static void each_opcode_is_known_offered_or_neither(void **state)
 	expect_refused(*state, &wr, EINVAL, REASON_OPCODE_UNSUPPORTED);
 	wr.opcode = (enum ibv_wr_opcode) - 1;
 	expect_refused(*state, &wr, EINVAL, REASON_OPCODE_UNSUPPORTED);
+}
+
+static void a_bind_names_what_it_needs(void **state)
+{
+	struct ibv_mw type_1 = {.type = IBV_MW_TYPE_1}, type_2 = {.type = IBV_MW_TYPE_2};
+	struct ibv_mr mr = {.lkey = 3};
+	const struct ibv_send_wr usual = {
+		.opcode = IBV_WR_BIND_MW,
+		.num_sge = -1, /* is not looked at */
+		.bind_mw = {.mw = &type_2, .bind_info = {.mr = &mr, .length = 8}},
+	};
+	struct ibv_send_wr wr = usual;
+
+	expect_posted(*state, &wr);
+	wr.bind_mw.mw = NULL;
+	expect_refused(*state, &wr, EINVAL, REASON_WINDOW_TYPE);
+	wr.bind_mw.mw = &type_1;
+	expect_refused(*state, &wr, EINVAL, REASON_WINDOW_TYPE);
+	assert_int_equal(qp_post_bind_type_1(*state, &wr, NULL), 0);
+	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){.mr = NULL};
+	assert_int_equal(qp_post_bind_type_1(*state, &wr, NULL), 0);
+	atomic_store(&((struct qp *)*state)->send_queue.released,
+		     ((struct qp *)*state)->send_queue.posted);
+	wr.bind_mw.bind_info.length = 8;
+	assert_int_equal(qp_post_bind_type_1(*state, &wr, NULL), EINVAL);
+	assert_int_equal(qp_post_bind_type_1(*state, &usual, NULL), EINVAL);
+	wr = usual;
+	wr.bind_mw.bind_info.length = 0;
+	expect_refused(*state, &wr, EINVAL, REASON_CALL_INVALID);
+	wr = usual;
+	wr.bind_mw.bind_info.mr = NULL;
+	expect_refused(*state, &wr, EINVAL, REASON_CALL_INVALID);
+	wr = usual;
+	wr.bind_mw.bind_info.mw_access_flags = IBV_ACCESS_ON_DEMAND;
+	expect_refused(*state, &wr, EINVAL, REASON_CALL_INVALID);
+	wr = usual;
+	wr.send_flags = IBV_SEND_INLINE;
+	expect_refused(*state, &wr, EINVAL, REASON_CALL_INVALID);
+	wr.opcode = IBV_WR_LOCAL_INV;
+	expect_refused(*state, &wr, EINVAL, REASON_CALL_INVALID);
 }
 
 static void queue_is_as_deep_as_granted(void **state)
@@ -300,17 +339,12 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_qp, free_qp)
 	const struct CMUnitTest tests[] = {
-		TEST(each_state_takes_or_refuses),
-		TEST(each_opcode_is_known_offered_or_neither),
-		TEST(queue_is_as_deep_as_granted),
-		TEST(lists_within_the_limit),
-		TEST(messages_up_to_two_gigabytes),
-		TEST(fields_reach_the_entry),
-		TEST(atomics_bring_back_eight_bytes),
-		TEST(inline_bytes_are_taken_at_once),
-		TEST(inline_of_nothing_and_of_nowhere),
-		TEST(inline_is_for_sends_and_writes),
-		TEST(the_last_ones_can_be_taken_back),
+		TEST(each_state_takes_or_refuses),    TEST(each_opcode_is_known_offered_or_neither),
+		TEST(a_bind_names_what_it_needs),     TEST(queue_is_as_deep_as_granted),
+		TEST(lists_within_the_limit),	      TEST(messages_up_to_two_gigabytes),
+		TEST(fields_reach_the_entry),	      TEST(atomics_bring_back_eight_bytes),
+		TEST(inline_bytes_are_taken_at_once), TEST(inline_of_nothing_and_of_nowhere),
+		TEST(inline_is_for_sends_and_writes), TEST(the_last_ones_can_be_taken_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -117,6 +117,29 @@ static void move_to_rts(struct fixture *f)
 		  NULL, &f->core);
 }
 
+static void move_to_rts_datagrams(struct fixture *f)
+{
+	struct path path = {.payload_max = f->settings.payload_max};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = FIXTURE_QKEY};
+
+	qp_modify(f->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, NULL,
+		  &f->core);
+	attr.qp_state = IBV_QPS_RTR;
+	qp_modify(f->qp, &attr, IBV_QP_STATE, &path, &f->core);
+	attr.qp_state = IBV_QPS_RTS;
+	attr.sq_psn = f->settings.sq_psn;
+	qp_modify(f->qp, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN, NULL, &f->core);
+}
+
+static enum ibv_qp_type type_of(const struct fixture_settings *settings)
+{
+	if (settings->is_datagram)
+		return IBV_QPT_UD;
+	if (settings->xrc_type)
+		return settings->xrc_type;
+	return settings->is_uc ? IBV_QPT_UC : IBV_QPT_RC;
+}
+
 struct fixture *fixture_new(const struct fixture_settings *settings)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
@@ -131,9 +154,16 @@ struct fixture *fixture_new(const struct fixture_settings *settings)
 	f->wr_id_next = 1;
 	make_world(f);
 	f->qp_memory = zeroed(qp_bytes(&cap));
-	f->qp = qp_init(f->qp_memory, &cap, IBV_QPT_RC, FIXTURE_QPN, FIXTURE_PD,
+	f->qp = qp_init(f->qp_memory, &cap, type_of(settings), FIXTURE_QPN, FIXTURE_PD,
 			settings->signals_all);
-	move_to_rts(f);
+	if (settings->srq)
+		qp_attach_srq(f->qp, settings->srq);
+	if (settings->xrc)
+		qp_attach_xrc(f->qp, settings->xrc);
+	if (settings->is_datagram)
+		move_to_rts_datagrams(f);
+	else
+		move_to_rts(f);
 	fixture_run(f);
 	fixture_expect_nothing(f);
 	return f;
@@ -294,9 +324,22 @@ struct packet fixture_packet(enum opcode operation, uint32_t psn)
 			       .pkey = 0xffff};
 }
 
+static enum service service_of(const struct fixture *f)
+{
+	if (f->settings.xrc_type)
+		return SERVICE_XRC;
+	return f->settings.is_uc ? SERVICE_UC : SERVICE_RC;
+}
+
 enum reason fixture_receive_only(struct fixture *f, const struct packet *packet)
 {
-	return qp_receive(f->qp, packet, &f->core, &f->out);
+	struct packet sent = *packet;
+
+	if (service_of(f) != SERVICE_RC)
+		sent.opcode = opcode_byte(service_of(f), opcode_operation(sent.opcode));
+	if (f->settings.xrc)
+		sent.xrc_srqn = f->settings.xrc_srqn;
+	return qp_receive(f->qp, &sent, &f->core, &f->out);
 }
 
 enum reason fixture_receive(struct fixture *f, const struct packet *packet)
@@ -385,7 +428,7 @@ const struct fixture_packet *fixture_expect(struct fixture *f, enum opcode opera
 	assert_true(f->packet_next < f->packet_count);
 	f->packet_next++;
 	assert_string_equal(opcode_name(next->out.packet.opcode),
-			    opcode_name(opcode_byte(SERVICE_RC, operation)));
+			    opcode_name(opcode_byte(service_of(f), operation)));
 	assert_int_equal(next->out.packet.psn, psn & PSN_MASK);
 	assert_int_equal(next->out.packet.dest_qpn, FIXTURE_PEER_QPN);
 	assert_int_equal(next->out.packet.pkey, 0xffff);

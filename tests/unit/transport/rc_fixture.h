@@ -19,11 +19,13 @@
 
 #include "base/psn.h"
 #include "transport/rc.h"
+#include "transport/xrc.h"
 #include "wire/syndrome.h"
 
 #define FIXTURE_QPN 0x000111u
 #define FIXTURE_PEER_QPN 0x000222u
 #define FIXTURE_PD 7u
+#define FIXTURE_QKEY 0x00112233u /* UD */
 /* The local region, for both directions: key, address space of its rkey, size. */
 #define FIXTURE_KEY 0x00abcd01u
 #define FIXTURE_IOVA 0x0000700000001000ull
@@ -37,6 +39,12 @@
 #define FIXTURE_REMOTE_KEY 0x00c0ffeeu
 
 struct fixture_settings {
+	bool is_datagram; /* a UD QP instead, with FIXTURE_QKEY; what is about RC has no effect */
+	bool is_uc;	  /* a UC QP instead: packets are of that service, both ways */
+	/* IBV_QPT_XRC_SEND or _RECV instead: the same. Requests to a _RECV name xrc_srqn of xrc. */
+	enum ibv_qp_type xrc_type;
+	struct xrc_domain *xrc;
+	uint32_t xrc_srqn;
 	uint32_t payload_max;
 	uint32_t sq_psn, rq_psn;
 	uint32_t send_wr_max, recv_wr_max, sge_max, inline_max;
@@ -46,6 +54,7 @@ struct fixture_settings {
 	bool is_lossless;
 	bool signals_all;
 	int64_t outbound_bytes_max, inbound_bytes_max;
+	struct srq *srq; /* of the test; then recv_wr_max is 0. NULL: a receive queue of its own */
 };
 
 /*

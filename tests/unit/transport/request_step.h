@@ -48,6 +48,7 @@ static inline struct packet step_packet(const struct step *step, uint32_t psn)
 	packet.atomic.rkey = packet.reth.rkey;
 	packet.atomic.swap_or_add = 5;
 	packet.immediate = htobe32(0xcafe0001);
+	packet.invalidate_rkey = packet.reth.rkey;
 	packet.ack_requested = step->ack_requested;
 	packet.solicited = step->solicited;
 	return packet;

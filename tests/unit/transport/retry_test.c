@@ -168,6 +168,63 @@ static void without_tries_the_first_expiry_is_the_last(void **state)
 	fixture_free(f);
 }
 
+/* --- a peer on this host that is stopped --- */
+
+static void a_peer_that_does_not_look_costs_no_try(void **state)
+{
+	struct fixture *f = fixture_new(&fixture_usual);
+	_Atomic vbn_time served_at = 5;
+
+	(void)state;
+	atomic_store(&f->outbound.served_at, &served_at);
+	post_and_send(f, IBV_WR_SEND, 8, 2);
+	for (int i = 0; i < 50; i++)
+		pass_quietly(f, USUAL_EXPIRY);
+	assert_int_equal(f->qp->state, IBV_QPS_RTS);
+	assert_int_equal(f->qp->requester.retries_left, 3);
+	fixture_ack(f, 0xffffff);
+	fixture_expect_completion(f, 1, IBV_WC_SUCCESS);
+	fixture_expect_completion(f, 2, IBV_WC_SUCCESS);
+	fixture_free(f);
+}
+
+/* It looks and answers nothing: then its QP is gone, and the tries are as few as ever. */
+static void a_peer_that_looks_in_vain_costs_tries(void **state)
+{
+	struct fixture *f = fixture_new(&fixture_usual);
+	_Atomic vbn_time served_at = 5;
+
+	(void)state;
+	atomic_store(&f->outbound.served_at, &served_at);
+	post_and_send(f, IBV_WR_SEND, 8, 1);
+	for (int i = 0; i < 3; i++) {
+		atomic_fetch_add(&served_at, 1);
+		fixture_advance(f, USUAL_EXPIRY);
+		expect_sends(f, 0xfffffe, 1);
+	}
+	atomic_fetch_add(&served_at, 1);
+	fixture_advance(f, USUAL_EXPIRY);
+	fixture_expect_completion(f, 1, IBV_WC_RETRY_EXC_ERR);
+	fixture_free(f);
+}
+
+static void the_death_of_a_stopped_peer_starts_the_count(void **state)
+{
+	struct fixture *f = fixture_new(&fixture_usual);
+	_Atomic vbn_time served_at = 5;
+
+	(void)state;
+	atomic_store(&f->outbound.served_at, &served_at);
+	post_and_send(f, IBV_WR_SEND, 8, 1);
+	pass_quietly(f, 5 * USUAL_EXPIRY);
+	atomic_store(&f->outbound.served_at, NULL);
+	for (int i = 0; i < 4; i++)
+		fixture_advance(f, USUAL_EXPIRY);
+	f->packet_next = f->packet_count;
+	fixture_expect_completion(f, 1, IBV_WC_RETRY_EXC_ERR);
+	fixture_free(f);
+}
+
 static void a_sequence_nak_uses_up_no_try(void **state)
 {
 	struct fixture *f = fixture_new(&fixture_usual);
@@ -592,6 +649,9 @@ int main(void)
 		cmocka_unit_test(expiry_sends_all_that_is_not_acknowledged),
 		cmocka_unit_test(timer_starts_anew_with_progress_only),
 		cmocka_unit_test(tries_are_counted_between_progress),
+		cmocka_unit_test(a_peer_that_does_not_look_costs_no_try),
+		cmocka_unit_test(a_peer_that_looks_in_vain_costs_tries),
+		cmocka_unit_test(the_death_of_a_stopped_peer_starts_the_count),
 		cmocka_unit_test(without_tries_the_first_expiry_is_the_last),
 		cmocka_unit_test(a_sequence_nak_uses_up_no_try),
 		cmocka_unit_test(a_sequence_nak_is_acted_on_once_in_a_round_trip),

@@ -38,15 +38,6 @@ static void other_services_are_dropped(void **state)
 	fixture_expect_nothing(f);
 }
 
-static void reserved_opcodes_are_dropped(void **state)
-{
-	struct packet packet = fixture_packet(OPCODE_SEND_ONLY, RQ_PSN);
-
-	packet.opcode = 0x1f;
-	assert_int_equal(fixture_receive(*state, &packet), REASON_DROP_OPCODE);
-	fixture_expect_nothing(*state);
-}
-
 /* Whether requests and responses are looked at in this state. */
 static void expect_in_state(struct fixture *f, enum ibv_qp_state in, bool takes_requests,
 			    bool takes_responses)
@@ -195,7 +186,6 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_fixture, free_fixture)
 	const struct CMUnitTest tests[] = {
 		TEST(other_services_are_dropped),
-		TEST(reserved_opcodes_are_dropped),
 		TEST(each_state_takes_what_it_should),
 		TEST(deadlines_end_with_the_requester),
 		TEST(answers_go_before_requests),

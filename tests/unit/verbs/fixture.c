@@ -15,7 +15,8 @@
 #define ALL_OPERATIONS \
 	(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_SEND | \
 	 IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ | \
-	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD)
+	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | \
+	 IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_SEND_WITH_INV)
 
 struct ibv_context *open_first(void)
 {
@@ -183,6 +184,48 @@ void fill_pattern(const struct pair *pair, int side, uint8_t seed)
 {
 	for (uint32_t i = 0; i < BUFFER_BYTES; i++)
 		pair->bytes[side][i] = (uint8_t)(seed + i * 7 + (i >> 8));
+}
+
+struct ibv_xrcd *open_domain(struct ibv_context *context, int fd, int oflags)
+{
+	struct ibv_xrcd_init_attr attr = {.comp_mask = IBV_XRCD_INIT_ATTR_FD |
+						       IBV_XRCD_INIT_ATTR_OFLAGS,
+					  .fd = fd,
+					  .oflags = oflags};
+
+	return ibv_open_xrcd(context, &attr);
+}
+
+struct ibv_srq *create_xrc_srq(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_cq *cq)
+{
+	struct ibv_srq_init_attr_ex attr = {
+		.attr = {.max_wr = 8, .max_sge = 1},
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+		.srq_type = IBV_SRQT_XRC,
+		.pd = pd,
+		.xrcd = xrcd,
+		.cq = cq,
+	};
+
+	return ibv_create_srq_ex(pd->context, &attr);
+}
+
+struct ibv_qp *create_xrc_receiver(struct ibv_xrcd *xrcd)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_XRC_RECV, .comp_mask = IBV_QP_INIT_ATTR_XRCD, .xrcd = xrcd};
+
+	return ibv_create_qp_ex(xrcd->context, &attr);
+}
+
+struct ibv_qp *create_xrc_sender(struct ibv_pd *pd, struct ibv_cq *cq)
+{
+	struct ibv_qp_init_attr attr = plain_qp(cq);
+
+	attr.qp_type = IBV_QPT_XRC_SEND;
+	attr.recv_cq = NULL;
+	return ibv_create_qp(pd, &attr);
 }
 
 static time_t seconds_now(void)

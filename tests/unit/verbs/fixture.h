@@ -41,6 +41,12 @@ struct ibv_sge sge_of(const struct pair *pair, int side, uint32_t offset, uint32
 /* Fills the buffer of @side with a pattern that depends on @seed. */
 void fill_pattern(const struct pair *pair, int side, uint8_t seed);
 
+/* XRC: a domain, and the parts of a connection. NULL with errno where they are refused. */
+struct ibv_xrcd *open_domain(struct ibv_context *context, int fd, int oflags);
+struct ibv_srq *create_xrc_srq(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_cq *cq);
+struct ibv_qp *create_xrc_receiver(struct ibv_xrcd *xrcd);
+struct ibv_qp *create_xrc_sender(struct ibv_pd *pd, struct ibv_cq *cq);
+
 /* The next completion of @cq; the test fails when none comes for ten seconds. */
 struct ibv_wc next_completion(struct ibv_cq *cq);
 /* As above, and it must be a success. */

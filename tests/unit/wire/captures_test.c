@@ -4,17 +4,15 @@
  * of it: every frame is understood in all its parts and comes out again byte by
  * byte. The number of frames of each opcode was counted by other programs.
  */
-#include <dirent.h>
-#include <pcap/pcap.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
+#include "captures/capture_reader.h"
 #include "wire/frame.h"
 #include "wire/packet.h"
 
@@ -61,51 +59,35 @@ static void check(const struct tally *tally, bool claim, const char *text)
 		fail_msg("%s, frame %u: %s", tally->file, tally->number, text);
 }
 
-static void read_file(const char *name, struct tally *tally, frame_check look)
+struct look {
+	struct tally *tally;
+	frame_check check;
+};
+
+static void look_at(void *context, const struct captured_frame *captured)
 {
-	char path[512], error[PCAP_ERRBUF_SIZE];
-	struct pcap_pkthdr *header;
-	const uint8_t *bytes;
-	pcap_t *pcap;
+	struct look *look = context;
+	struct tally *tally = look->tally;
+	struct frame frame;
+	enum frame_verdict verdict = frame_parse(captured->bytes, captured->length, &frame);
 
-	snprintf(path, sizeof(path), "%s/%s", CAPTURES_FOLDER, name);
-	pcap = pcap_open_offline(path, error);
-	if (!pcap)
-		fail_msg("%s", error);
-	assert_int_equal(pcap_datalink(pcap), DLT_EN10MB);
-	tally->file = name;
-	tally->number = 0;
-	tally->files++;
-	while (pcap_next_ex(pcap, &header, &bytes) == 1) {
-		struct frame frame;
-		enum frame_verdict verdict = frame_parse(bytes, header->caplen, &frame);
-
-		tally->number++;
-		if (verdict == FRAME_ROCE) {
-			tally->roce++;
-			look(tally, bytes, &frame, header->caplen);
-		} else {
-			tally->other++;
-			check(tally, verdict == FRAME_OTHER, "neither RoCE nor another protocol");
-		}
+	tally->file = captured->file;
+	tally->number = captured->number;
+	if (verdict == FRAME_ROCE) {
+		tally->roce++;
+		look->check(tally, captured->bytes, &frame, captured->length);
+	} else {
+		tally->other++;
+		check(tally, verdict == FRAME_OTHER, "neither RoCE nor another protocol");
 	}
-	pcap_close(pcap);
 }
 
-static struct tally read_all(frame_check look)
+static struct tally read_all(frame_check check_frame)
 {
 	struct tally tally = {0};
-	struct dirent *entry;
-	DIR *folder = opendir(CAPTURES_FOLDER);
+	struct look look = {&tally, check_frame};
 
-	assert_non_null(folder);
-	while ((entry = readdir(folder)) != NULL) {
-		const char *end = strrchr(entry->d_name, '.');
-
-		if (end && strcmp(end, ".pcap") == 0)
-			read_file(entry->d_name, &tally, look);
-	}
-	closedir(folder);
+	tally.files = capture_each_file("", look_at, &look);
 	assert_int_equal(tally.roce, ROCE_FRAMES);
 	return tally;
 }

@@ -35,6 +35,24 @@ static const uint8_t golden_v6[] = {
 #define UDP_V4 (IP + 20)
 #define UDP_V6 (IP + 40)
 
+/* What a receiver of this datagram finds in front of its payload. */
+static void grh_is_the_header_that_came(void **state)
+{
+	static const uint8_t zeros[20];
+	uint8_t bytes[GRH_BYTES];
+	struct frame frame;
+
+	(void)state;
+	memset(bytes, 0xee, sizeof(bytes));
+	assert_int_equal(frame_parse(golden_v4, sizeof(golden_v4), &frame), FRAME_ROCE);
+	frame_emit_grh(&frame.envelope, frame.bth_bytes, bytes);
+	assert_memory_equal(bytes, zeros, 20);
+	assert_memory_equal(bytes + 20, golden_v4 + IP, 20);
+	assert_int_equal(frame_parse(golden_v6, sizeof(golden_v6), &frame), FRAME_ROCE);
+	frame_emit_grh(&frame.envelope, frame.bth_bytes, bytes);
+	assert_memory_equal(bytes, golden_v6 + IP, 40);
+}
+
 static void set_ipv4_checksum(uint8_t *frame)
 {
 	uint32_t sum = 0;
@@ -389,6 +407,7 @@ static void any_bytes_are_fine(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(grh_is_the_header_that_came),
 		cmocka_unit_test(every_field_of_ipv4),
 		cmocka_unit_test(every_field_of_ipv6),
 		cmocka_unit_test(golden_frames_come_out_again),

@@ -269,6 +269,58 @@ static void random_damage_is_seen(void **state)
 	assert_in_range(unseen, 3, 40);
 }
 
+/* In two steps, with the headers numbered afterwards, it is the same as in one. */
+static void steps_agree_with_the_whole(void **state)
+{
+	static const size_t lengths[] = {12, 13, 16, 28, 268, 1036, 4108};
+	struct random_stream random = {41};
+	uint8_t bytes[BYTES_MAX], before[BYTES_MAX];
+
+	(void)state;
+	sample_bytes(&random, bytes, sizeof(bytes));
+	memcpy(before, bytes, sizeof(bytes));
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		struct icrc_envelope envelope = envelope_v4;
+		uint32_t headers;
+
+		assert_int_equal(icrc_continue(icrc_of_headers(&envelope_v6, lengths[i]), bytes,
+					       lengths[i]),
+				 icrc_compute(&envelope_v6, bytes, lengths[i]));
+		envelope.identification = 0;
+		headers = icrc_of_headers(&envelope, lengths[i]);
+		for (uint32_t number = 0; number <= UINT16_MAX; number += i ? 257 : 1) {
+			envelope.identification = (uint16_t)number;
+			assert_int_equal(
+				icrc_continue(icrc_number_headers(headers, (uint16_t)number), bytes,
+					      lengths[i]),
+				icrc_compute(&envelope, bytes, lengths[i]));
+		}
+	}
+	assert_memory_equal(bytes, before, sizeof(bytes));
+}
+
+/* From the ICRC with any identification, the right one is found by its difference. */
+static void a_difference_tells_the_change(void **state)
+{
+	struct random_stream random = {42};
+	uint8_t bytes[300];
+	uint16_t change;
+
+	(void)state;
+	sample_bytes(&random, bytes, sizeof(bytes));
+	for (unsigned round = 0; round < 10000; round++) {
+		struct icrc_envelope a = envelope_v4, b = envelope_v4;
+		uint32_t difference;
+
+		a.identification = (uint16_t)random_next(&random);
+		b.identification = (uint16_t)random_next(&random);
+		difference = icrc_compute(&a, bytes, sizeof(bytes)) ^
+			     icrc_compute(&b, bytes, sizeof(bytes));
+		assert_true(icrc_solve_difference(difference, sizeof(bytes), &change));
+		assert_int_equal(change, a.identification ^ b.identification);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -279,6 +331,8 @@ int main(void)
 		cmocka_unit_test(every_envelope_field_counts),
 		cmocka_unit_test(every_identification_is_found),
 		cmocka_unit_test(the_identification_is_found_at_every_length),
+		cmocka_unit_test(steps_agree_with_the_whole),
+		cmocka_unit_test(a_difference_tells_the_change),
 		cmocka_unit_test(ipv6_has_none_to_find),
 		cmocka_unit_test(a_flipped_bit_is_seen),
 		cmocka_unit_test(random_damage_is_seen),

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/sleeper.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "engine/engine_state.h"
+
+#define LEASE_NS_MIN (5 * VBN_MICROSECOND)
+/* Long enough for a thread to be put back on its core and to finish a turn. */
+#define ASIDE_NS (20 * VBN_MICROSECOND)
+/* Without a descriptor to be woken by, and none to be had, looking often is all there is. */
+#define SLEEP_NS_DEAF (1 * VBN_MILLISECOND)
+
+void sleeper_init(struct sleeper *sleeper)
+{
+	*sleeper = (struct sleeper){.wake.fd = -1, .lease_ns = LEASE_NS_MIN};
+	pthread_mutex_init(&sleeper->wake_lock, NULL);
+}
+
+void sleeper_fini(struct sleeper *sleeper)
+{
+	descriptor_close(&sleeper->wake);
+	pthread_mutex_destroy(&sleeper->wake_lock);
+}
+
+void sleeper_wake(struct sleeper *sleeper)
+{
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&sleeper->wake_lock);
+	if (descriptor_is_ours(&sleeper->wake)) {
+		ssize_t written = write(sleeper->wake.fd, &one, sizeof(one));
+
+		(void)written; /* full means that it is awake already */
+	}
+	pthread_mutex_unlock(&sleeper->wake_lock);
+}
+
+void sleeper_notice(struct sleeper *sleeper, vbn_time deadline)
+{
+	if (atomic_load(&sleeper->sleeps_until) > deadline)
+		sleeper_wake(sleeper);
+}
+
+/* The number to wait on, after a new descriptor where the program took the old one; or -1. */
+static int wake_descriptor(struct sleeper *sleeper, vbn_time now)
+{
+	int fd;
+
+	pthread_mutex_lock(&sleeper->wake_lock);
+	fd = descriptor_use(&sleeper->wake, &sleeper->looked_at, now);
+	if (fd < 0) {
+		sleeper->wake = descriptor_adopt(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+		fd = sleeper->wake.fd;
+	}
+	pthread_mutex_unlock(&sleeper->wake_lock);
+	return fd;
+}
+
+void sleeper_prepare(struct sleeper *sleeper)
+{
+	wake_descriptor(sleeper, clock_now());
+}
+
+static void drain(struct sleeper *sleeper)
+{
+	uint64_t count;
+
+	pthread_mutex_lock(&sleeper->wake_lock);
+	if (descriptor_is_ours(&sleeper->wake)) {
+		ssize_t got = read(sleeper->wake.fd, &count, sizeof(count));
+
+		(void)got;
+	}
+	pthread_mutex_unlock(&sleeper->wake_lock);
+}
+
+/* What to wait on: the wake-up, the event queue, other processes of the host, the links. */
+struct waits {
+	struct pollfd entries[3 + ENGINE_LINKS_MAX];
+	nfds_t count;
+};
+
+enum watch {
+	WATCH_ALL,	  /* links and deadlines */
+	WATCH_COLD_LINKS, /* in a lease: what pollers leave out */
+	WATCH_NOTHING,
+};
+
+static void add_links(struct engine *engine, enum watch watch, vbn_time now, struct waits *waits)
+{
+	uint32_t link_count = watch == WATCH_NOTHING ? 0 : atomic_load(&engine->link_count);
+
+	for (uint32_t i = 0; i < link_count; i++) {
+		struct link *link = engine->links[i].link;
+		int fd = link->ops->descriptor(link);
+
+		if (fd >= 0 &&
+		    (watch == WATCH_ALL || !progress_link_is_warm(&engine->links[i], now)))
+			waits->entries[waits->count++] =
+				(struct pollfd){.fd = fd, .events = POLLIN};
+	}
+}
+
+/*
+ * Says that the sleeper sleeps, and returns until when it may. Whoever changes something
+ * after this wakes it; what was changed before is seen here.
+ */
+static vbn_time announce_sleep(struct engine *engine, struct sleeper *sleeper, vbn_time until,
+			       enum watch watch)
+{
+	if (watch != WATCH_ALL) {
+		atomic_store(&sleeper->is_leased, true);
+		if (watch == WATCH_NOTHING)
+			return until;
+		/* A lease that was ended between the look at the clock and here. */
+		return atomic_load(&engine->last_poll) == 0 ? 0 : until;
+	}
+	atomic_store(&sleeper->sleeps_until, until);
+	until = vbn_time_min(until, progress_next_deadline(engine));
+	/* A deadline behind this one needs no wake-up; 0 would mean that we are awake. */
+	atomic_store(&sleeper->sleeps_until, until ? until : 1);
+	return until;
+}
+
+static int wait_until(struct waits *waits, struct deputy *deputy, vbn_time until, vbn_time now)
+{
+	struct timespec timeout = {0};
+
+	if (until > now) {
+		uint64_t left = vbn_time_min(until - now, waits->entries[0].fd < 0 ? SLEEP_NS_DEAF
+										   : SLEEP_NS_MAX);
+
+		timeout.tv_sec = (time_t)(left / VBN_SECOND);
+		timeout.tv_nsec = (long)(left % VBN_SECOND);
+	}
+	return deputy ? deputy_poll(deputy, waits->entries, waits->count, &timeout)
+		      : ppoll(waits->entries, waits->count, &timeout, NULL);
+}
+
+static enum sleep_end read_waits(struct engine *engine, struct sleeper *sleeper,
+				 const struct waits *waits, int ready)
+{
+	if (ready < 0 && errno == EINTR)
+		return SLEEP_INTERRUPTED;
+	if (ready <= 0)
+		return SLEEP_IS_OVER;
+	if (waits->entries[0].revents) {
+		drain(sleeper);
+		ready--;
+	}
+	if (waits->entries[2].revents) {
+		progress_membership(engine);
+		ready--;
+	}
+	if (waits->entries[1].revents)
+		return SLEEP_HAS_EVENT;
+	return ready ? SLEEP_HAS_PACKETS : SLEEP_IS_OVER;
+}
+
+/* Waits for a wake-up, an event, the links, and at the longest until @until. */
+static enum sleep_end sleep_until(struct engine *engine, struct sleeper *sleeper,
+				  struct deputy *deputy, vbn_time until, enum watch watch)
+{
+	vbn_time now = clock_now();
+	struct waits waits;
+	int ready;
+
+	waits.entries[0] = (struct pollfd){.fd = wake_descriptor(sleeper, now), .events = POLLIN};
+	waits.entries[1] = (struct pollfd){
+		.fd = deputy ? event_queue_descriptor(deputy->queue) : -1, .events = POLLIN};
+	waits.entries[2] = (struct pollfd){.fd = membership_descriptor(engine), .events = POLLIN};
+	waits.count = 3;
+	until = announce_sleep(engine, sleeper, until, watch);
+	add_links(engine, watch, now, &waits);
+	ready = wait_until(&waits, deputy, until, now);
+	if (ready < 0 && errno == ECANCELED)
+		return SLEEP_DISMISSED;
+	atomic_store(&sleeper->sleeps_until, 0);
+	atomic_store(&sleeper->is_leased, false);
+	return read_waits(engine, sleeper, &waits, ready);
+}
+
+void sleeper_nap(struct sleeper *sleeper, uint64_t duration_ns)
+{
+	vbn_time now = clock_now();
+	struct waits waits = {.entries[0] = {.fd = wake_descriptor(sleeper, now), .events = POLLIN},
+			      .count = 1};
+
+	if (wait_until(&waits, NULL, vbn_time_add(now, duration_ns), now) > 0)
+		drain(sleeper);
+}
+
+static bool work(struct engine *engine, const struct deputy *deputy)
+{
+	struct audience audience = {.events = deputy ? deputy->queue : NULL};
+
+	return progress(engine, true, &audience);
+}
+
+/*
+ * While others poll: sleep to the end of the lease; it grows if they go on. They read only
+ * the links that carried something lately; a packet on another one is ours.
+ */
+static enum sleep_end sit_out_lease(struct engine *engine, struct sleeper *sleeper,
+				    struct deputy *deputy)
+{
+	vbn_time last_poll = atomic_load(&engine->last_poll);
+	enum sleep_end end = sleep_until(engine, sleeper, deputy, last_poll + sleeper->lease_ns,
+					 WATCH_COLD_LINKS);
+
+	if (end == SLEEP_HAS_PACKETS) {
+		work(engine, deputy);
+	} else if (end == SLEEP_IS_OVER && atomic_load(&engine->last_poll) > last_poll) {
+		sleeper->lease_ns = vbn_time_min(2 * sleeper->lease_ns, SLEEPER_LEASE_NS_MAX);
+	}
+	return end;
+}
+
+static bool is_leased(struct engine *engine, const struct sleeper *sleeper)
+{
+	vbn_time last_poll = atomic_load(&engine->last_poll);
+
+	return last_poll && clock_now() < last_poll + sleeper->lease_ns;
+}
+
+/*
+ * A thread of the program is at work, or would be if we had not been put in front of it on its
+ * core: it goes on only while we sleep. Two at work on one connection are slower than one.
+ */
+static enum sleep_end step_aside(struct engine *engine, struct sleeper *sleeper,
+				 struct deputy *deputy)
+{
+	return sleep_until(engine, sleeper, deputy, clock_now() + ASIDE_NS, WATCH_NOTHING);
+}
+
+/*
+ * A packet was waiting while the program polled nothing. One that does so each time needs us
+ * sooner; a poller that was merely put off its core has its lease back in a few turns.
+ */
+static void shorten_lease(struct sleeper *sleeper)
+{
+	sleeper->lease_ns /= 8;
+	if (sleeper->lease_ns < LEASE_NS_MIN)
+		sleeper->lease_ns = LEASE_NS_MIN;
+}
+
+enum sleep_end sleeper_turn(struct engine *engine, struct sleeper *sleeper, struct deputy *deputy)
+{
+	enum sleep_end end;
+
+	if (is_leased(engine, sleeper))
+		return sit_out_lease(engine, sleeper, deputy);
+	end = sleep_until(engine, sleeper, deputy, VBN_TIME_NEVER, WATCH_ALL);
+	if (end != SLEEP_IS_OVER && end != SLEEP_HAS_PACKETS)
+		return end;
+	/* Somebody else is at work by now: a poller, or a deputy where we are the helper. */
+	if (is_leased(engine, sleeper) || (!deputy && atomic_load(&engine->helper.deputy)))
+		return end;
+	if (!deputy && atomic_load(&engine->caller_count))
+		end = step_aside(engine, sleeper, deputy);
+	else if (work(engine, deputy))
+		shorten_lease(sleeper);
+	else if (end == SLEEP_HAS_PACKETS)
+		end = step_aside(engine, sleeper, deputy);
+	return end;
+}

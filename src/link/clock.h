@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The clock of all that is outside of the core. */
+#ifndef VBN_LINK_CLOCK_H
+#define VBN_LINK_CLOCK_H
+
+#include "base/time.h"
+
+/* Nanoseconds of CLOCK_MONOTONIC, which all processes of a host see alike. */
+vbn_time clock_now(void);
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rsockets: sockets over RDMA, of the distribution's librdmacm. Its copy is loaded under ours,
+ * and what it calls of rdma_cm and verbs comes back to us, since a name is looked up in
+ * the order in which libraries stand in the program, where we are first.
+ */
+#include <rdma/rsocket.h>
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <fcntl.h>
+
+#include "rdmacm/library.h"
+
+#define FOREIGN_NAME "librdmacm.so.1"
+
+/* Where distributions keep it, for those machines where the loader's own list names us. */
+static const char *const folders[] = {
+#if defined(__x86_64__)
+	"/usr/lib/x86_64-linux-gnu",
+	"/lib/x86_64-linux-gnu",
+#elif defined(__aarch64__)
+	"/usr/lib/aarch64-linux-gnu",
+	"/lib/aarch64-linux-gnu",
+#endif
+	"/usr/lib64",
+	"/lib64",
+	"/usr/lib",
+	"/lib",
+};
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static void *foreign;
+
+static void *open_foreign(void)
+{
+	char path[128];
+
+	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+		void *handle;
+
+		snprintf(path, sizeof(path), "%s/" FOREIGN_NAME, folders[i]);
+		handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+		if (!handle)
+			continue;
+		/* Installed there we would find ourselves, and forward to ourselves for ever. */
+		if (dlsym(handle, "rsocket") != (void *)rsocket)
+			return handle;
+		dlclose(handle);
+	}
+	return NULL;
+}
+
+static void load(void)
+{
+	foreign = open_foreign();
+}
+
+/* NULL with ENOSYS, told. */
+static void *find(const char *name)
+{
+	void *function = NULL;
+
+	pthread_once(&once, load);
+	if (foreign)
+		function = dlsym(foreign, name);
+	if (!function)
+		errno = vbn_cm_explain(ENOSYS, name,
+				       "rsockets need the distribution's " FOREIGN_NAME
+				       " (package librdmacm1), which is not installed");
+	return function;
+}
+
+/* One rsocket call: found once, then called. */
+#define FORWARD(result, name, parameters, arguments) \
+	EXPORT result name parameters \
+	{ \
+		static result(*_Atomic function) parameters; \
+\
+		if (!function) \
+			function = (result(*) parameters)find(#name); \
+		return function ? function arguments : (result)-1; \
+	}
+
+/* clang-format off */
+FORWARD(int, rsocket, (int domain, int type, int protocol), (domain, type, protocol))
+FORWARD(int, rbind, (int socket, const struct sockaddr *addr, socklen_t addrlen),
+	(socket, addr, addrlen))
+FORWARD(int, rlisten, (int socket, int backlog), (socket, backlog))
+FORWARD(int, raccept, (int socket, struct sockaddr *addr, socklen_t *addrlen),
+	(socket, addr, addrlen))
+FORWARD(int, rconnect, (int socket, const struct sockaddr *addr, socklen_t addrlen),
+	(socket, addr, addrlen))
+FORWARD(int, rshutdown, (int socket, int how), (socket, how))
+FORWARD(int, rclose, (int socket), (socket))
+FORWARD(ssize_t, rrecv, (int socket, void *buf, size_t len, int flags), (socket, buf, len, flags))
+FORWARD(ssize_t, rrecvfrom, (int socket, void *buf, size_t len, int flags,
+	struct sockaddr *src_addr, socklen_t *addrlen),
+	(socket, buf, len, flags, src_addr, addrlen))
+FORWARD(ssize_t, rrecvmsg, (int socket, struct msghdr *msg, int flags), (socket, msg, flags))
+FORWARD(ssize_t, rsend, (int socket, const void *buf, size_t len, int flags),
+	(socket, buf, len, flags))
+FORWARD(ssize_t, rsendto, (int socket, const void *buf, size_t len, int flags,
+	const struct sockaddr *dest_addr, socklen_t addrlen),
+	(socket, buf, len, flags, dest_addr, addrlen))
+FORWARD(ssize_t, rsendmsg, (int socket, const struct msghdr *msg, int flags), (socket, msg, flags))
+FORWARD(ssize_t, rread, (int socket, void *buf, size_t count), (socket, buf, count))
+FORWARD(ssize_t, rreadv, (int socket, const struct iovec *iov, int iovcnt), (socket, iov, iovcnt))
+FORWARD(ssize_t, rwrite, (int socket, const void *buf, size_t count), (socket, buf, count))
+FORWARD(ssize_t, rwritev, (int socket, const struct iovec *iov, int iovcnt), (socket, iov, iovcnt))
+FORWARD(int, rpoll, (struct pollfd *fds, nfds_t nfds, int timeout), (fds, nfds, timeout))
+FORWARD(int, rselect, (int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
+	struct timeval *timeout), (nfds, readfds, writefds, exceptfds, timeout))
+FORWARD(int, rgetpeername, (int socket, struct sockaddr *addr, socklen_t *addrlen),
+	(socket, addr, addrlen))
+FORWARD(int, rgetsockname, (int socket, struct sockaddr *addr, socklen_t *addrlen),
+	(socket, addr, addrlen))
+FORWARD(int, rsetsockopt, (int socket, int level, int optname, const void *optval,
+	socklen_t optlen), (socket, level, optname, optval, optlen))
+FORWARD(int, rgetsockopt, (int socket, int level, int optname, void *optval, socklen_t *optlen),
+	(socket, level, optname, optval, optlen))
+FORWARD(off_t, riomap, (int socket, void *buf, size_t len, int prot, int flags, off_t offset),
+	(socket, buf, len, prot, flags, offset))
+FORWARD(int, riounmap, (int socket, void *buf, size_t len), (socket, buf, len))
+FORWARD(size_t, riowrite, (int socket, const void *buf, size_t count, off_t offset, int flags),
+	(socket, buf, count, offset, flags))
+/* clang-format on */
+
+/* The one with an argument that may be missing; none of its commands takes more than a long. */
+EXPORT int rfcntl(int socket, int cmd, ...)
+{
+	static int (*_Atomic function)(int, int, ...);
+	va_list arguments;
+	long argument;
+
+	va_start(arguments, cmd);
+	argument = cmd == F_GETFL ? 0 : va_arg(arguments, long);
+	va_end(arguments);
+	if (!function)
+		function = (int (*)(int, int, ...))find("rfcntl");
+	return function ? function(socket, cmd, argument) : -1;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transport/message_packet.h"
+
+static enum opcode send_operation(bool is_first, bool is_last, bool has_immediate, bool invalidates)
+{
+	if (!is_last)
+		return is_first ? OPCODE_SEND_FIRST : OPCODE_SEND_MIDDLE;
+	if (invalidates)
+		return is_first ? OPCODE_SEND_ONLY_INVALIDATE : OPCODE_SEND_LAST_INVALIDATE;
+	if (is_first)
+		return has_immediate ? OPCODE_SEND_ONLY_IMM : OPCODE_SEND_ONLY;
+	return has_immediate ? OPCODE_SEND_LAST_IMM : OPCODE_SEND_LAST;
+}
+
+static enum opcode write_operation(bool is_first, bool is_last, bool has_immediate)
+{
+	if (!is_last)
+		return is_first ? OPCODE_WRITE_FIRST : OPCODE_WRITE_MIDDLE;
+	if (is_first)
+		return has_immediate ? OPCODE_WRITE_ONLY_IMM : OPCODE_WRITE_ONLY;
+	return has_immediate ? OPCODE_WRITE_LAST_IMM : OPCODE_WRITE_LAST;
+}
+
+static void set_payload(struct packet_out *packet, const struct send_wqe *wqe, uint32_t offset,
+			uint32_t bytes)
+{
+	packet->packet.payload_bytes = bytes;
+	if (bytes == 0)
+		return;
+	if (wqe->is_inline) {
+		packet->payload.kind = PAYLOAD_INLINE;
+		packet->payload.inline_bytes = (const uint8_t *)&wqe->inline_bytes + offset;
+		return;
+	}
+	packet->payload.kind = PAYLOAD_SGE;
+	packet->payload.sge.list = wqe->sge;
+	packet->payload.sge.count = wqe->sge_count;
+	packet->payload.sge.offset = offset;
+}
+
+enum opcode message_packet_operation(const struct send_wqe *wqe, uint32_t psn)
+{
+	bool is_first = psn == wqe->first_psn;
+	bool is_last = psn_add(psn, 1) == rc_wqe_end(wqe);
+	bool has_immediate = rc_wqe_has_immediate(wqe);
+
+	return rc_wqe_is_write(wqe) ? write_operation(is_first, is_last, has_immediate)
+				    : send_operation(is_first, is_last, has_immediate,
+						     wqe->opcode == IBV_WR_SEND_WITH_INV);
+}
+
+void message_packet_fill(struct packet_out *packet_out, const struct send_wqe *wqe,
+			 uint32_t payload_max)
+{
+	struct packet *packet = &packet_out->packet;
+	bool has_immediate = rc_wqe_has_immediate(wqe);
+	bool is_write = rc_wqe_is_write(wqe);
+
+	set_payload(packet_out, wqe, rc_wqe_offset(wqe, packet->psn, payload_max),
+		    rc_wqe_payload_bytes(wqe, packet->psn, payload_max));
+	if (is_write && packet->psn == wqe->first_psn) {
+		packet->reth.address = wqe->remote_address;
+		packet->reth.rkey = wqe->rkey;
+		packet->reth.length = wqe->length;
+	}
+	if (psn_add(packet->psn, 1) != rc_wqe_end(wqe))
+		return;
+	if (has_immediate)
+		packet->immediate = wqe->immediate;
+	if (wqe->opcode == IBV_WR_SEND_WITH_INV)
+		packet->invalidate_rkey = wqe->immediate;
+	/* A WRITE without immediate raises no completion at the peer, so none is solicited. */
+	packet->solicited = (wqe->flags & IBV_SEND_SOLICITED) && (!is_write || has_immediate);
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two processes of one host: a child that connects, and what its parent hears when the child
+ * ends in one way or another.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "unit/rdmacm/fixture.h"
+
+enum ending { ENDING_BY_EXIT, ENDING_BY_DISCONNECT, ENDING_BY_KILL, ENDING_BEFORE_ANSWER };
+
+/* In the child: no assertion of the framework, whose report is the parent's. */
+static void demand(bool is_true)
+{
+	if (!is_true)
+		_exit(3);
+}
+
+static struct rdma_cm_event *take(struct rdma_event_channel *channel, enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *event;
+
+	demand(rdma_get_cm_event(channel, &event) == 0);
+	demand(event->event == type && event->status == 0);
+	return event;
+}
+
+static void connect_and_end(uint16_t port, enum ending ending)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC, .cap = {4, 4, 1, 1, 0}};
+	struct rdma_conn_param param = parameters("child", 6);
+	struct sockaddr_in address = own_address(port);
+	struct rdma_cm_id *id = NULL;
+
+	demand(channel && rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0);
+	demand(rdma_resolve_addr(id, NULL, (struct sockaddr *)&address, 1000) == 0);
+	demand(rdma_ack_cm_event(take(channel, RDMA_CM_EVENT_ADDR_RESOLVED)) == 0);
+	demand(rdma_resolve_route(id, 1000) == 0);
+	demand(rdma_ack_cm_event(take(channel, RDMA_CM_EVENT_ROUTE_RESOLVED)) == 0);
+	demand(rdma_create_qp(id, NULL, &attr) == 0);
+	demand(rdma_connect(id, &param) == 0);
+	if (ending == ENDING_BEFORE_ANSWER) {
+		/* Until the parent has seen the request. */
+		raise(SIGSTOP);
+		exit(0);
+	}
+	demand(rdma_ack_cm_event(take(channel, RDMA_CM_EVENT_ESTABLISHED)) == 0);
+	if (ending == ENDING_BY_EXIT)
+		exit(0);
+	if (ending == ENDING_BY_KILL)
+		raise(SIGKILL);
+	demand(rdma_disconnect(id) == 0);
+	demand(rdma_ack_cm_event(take(channel, RDMA_CM_EVENT_DISCONNECTED)) == 0);
+	rdma_destroy_qp(id);
+	demand(rdma_destroy_id(id) == 0);
+	rdma_destroy_event_channel(channel);
+	exit(0);
+}
+
+static void await_child(pid_t child, enum ending ending)
+{
+	int status;
+
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(ending == ENDING_BY_KILL ? WIFSIGNALED(status) : WIFEXITED(status));
+	if (ending != ENDING_BY_KILL)
+		assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static struct rdma_cm_id *accept_child(struct rdma_event_channel *channel)
+{
+	struct rdma_conn_param param = parameters(NULL, 0);
+	struct rdma_cm_event *event = expect(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	struct rdma_cm_id *id = event->id;
+
+	assert_string_equal(event->param.conn.private_data, "child");
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	create_qp(id);
+	assert_int_equal(rdma_accept(id, &param), 0);
+	pass_event(channel, RDMA_CM_EVENT_ESTABLISHED);
+	return id;
+}
+
+static void child_connects_and_parts(enum ending ending)
+{
+	struct rdma_event_channel *channel = create_channel();
+	struct rdma_cm_id *listener = create_listener(channel, RDMA_PS_TCP, 4), *id;
+	uint16_t port = ntohs(rdma_get_src_port(listener));
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (child == 0)
+		connect_and_end(port, ending);
+	id = accept_child(channel);
+	pass_event(channel, RDMA_CM_EVENT_DISCONNECTED);
+	await_child(child, ending);
+	rdma_destroy_qp(id);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+static void child_disconnects(void **state)
+{
+	(void)state;
+	child_connects_and_parts(ENDING_BY_DISCONNECT);
+}
+
+/* Without having destroyed anything, as most programs do. */
+static void child_exits(void **state)
+{
+	(void)state;
+	child_connects_and_parts(ENDING_BY_EXIT);
+}
+
+/* Nobody of it is left to say so; the processes of a host notice it themselves. */
+static void child_is_killed(void **state)
+{
+	(void)state;
+	child_connects_and_parts(ENDING_BY_KILL);
+}
+
+static void child_exits_before_it_is_accepted(void **state)
+{
+	struct rdma_event_channel *channel = create_channel();
+	struct rdma_cm_id *listener = create_listener(channel, RDMA_PS_TCP, 4);
+	uint16_t port = ntohs(rdma_get_src_port(listener));
+	struct rdma_conn_param param = parameters(NULL, 0);
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+	pid_t child = fork();
+	int status;
+
+	(void)state;
+	assert_true(child >= 0);
+	if (child == 0)
+		connect_and_end(port, ENDING_BEFORE_ANSWER);
+	event = expect(channel, RDMA_CM_EVENT_CONNECT_REQUEST);
+	id = event->id;
+	assert_int_equal(rdma_ack_cm_event(event), 0);
+	create_qp(id);
+	assert_int_equal(waitpid(child, &status, WUNTRACED), child);
+	assert_true(WIFSTOPPED(status));
+	assert_int_equal(kill(child, SIGCONT), 0);
+	await_child(child, ENDING_BY_EXIT);
+	/* Whether its refusal has arrived or not, a connection does not come about. */
+	if (rdma_accept(id, &param) == 0)
+		rdma_ack_cm_event(expect_status(channel, RDMA_CM_EVENT_REJECTED, 6));
+	else
+		assert_int_equal(errno, EINVAL);
+	rdma_destroy_qp(id);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+/* The port of a listener that was killed is free at once. */
+static void port_of_the_dead_is_free(void **state)
+{
+	struct rdma_event_channel *channel;
+	struct rdma_cm_id *listener;
+	int told[2];
+	uint16_t port;
+	pid_t child;
+
+	(void)state;
+	assert_int_equal(pipe(told), 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		channel = rdma_create_event_channel();
+		listener = create_listener(channel, RDMA_PS_TCP, 4);
+		port = ntohs(rdma_get_src_port(listener));
+		demand(write(told[1], &port, sizeof(port)) == sizeof(port));
+		pause();
+		_exit(0);
+	}
+	assert_int_equal(read(told[0], &port, sizeof(port)), sizeof(port));
+	channel = create_channel();
+	listener = create_id(channel, RDMA_PS_TCP);
+	struct sockaddr_in address = own_address(port);
+
+	assert_int_equal(rdma_bind_addr(listener, (struct sockaddr *)&address), -1);
+	assert_int_equal(errno, EADDRINUSE);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	assert_int_equal(rdma_bind_addr(listener, (struct sockaddr *)&address), 0);
+	assert_int_equal(rdma_listen(listener, 1), 0);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(channel);
+	close(told[0]);
+	close(told[1]);
+}
+
+/* What a child inherited is dead; what it makes itself lives. */
+static void inherited_endpoints_are_dead(void **state)
+{
+	struct rdma_event_channel *channel = create_channel();
+	struct rdma_cm_id *id = create_id(channel, RDMA_PS_TCP);
+	struct sockaddr_in address = own_address(0);
+	pid_t child = fork();
+
+	(void)state;
+	assert_true(child >= 0);
+	if (child == 0) {
+		struct rdma_event_channel *own;
+		struct rdma_cm_event *event;
+		struct rdma_cm_id *fresh;
+
+		demand(rdma_bind_addr(id, (struct sockaddr *)&address) == -1 && errno == EIO);
+		demand(rdma_get_cm_event(channel, &event) == -1 && errno == EIO);
+		demand(rdma_create_id(channel, &fresh, NULL, RDMA_PS_TCP) == -1 && errno == EIO);
+		own = rdma_create_event_channel();
+		demand(own && rdma_create_id(own, &fresh, NULL, RDMA_PS_TCP) == 0);
+		demand(rdma_bind_addr(fresh, (struct sockaddr *)&address) == 0);
+		demand(rdma_destroy_id(fresh) == 0);
+		demand(rdma_destroy_id(id) == 0);
+		rdma_destroy_event_channel(own);
+		rdma_destroy_event_channel(channel);
+		_exit(0);
+	}
+	await_child(child, ENDING_BY_EXIT);
+	assert_int_equal(rdma_bind_addr(id, (struct sockaddr *)&address), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(channel);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(child_disconnects),
+		cmocka_unit_test(child_exits),
+		cmocka_unit_test(child_is_killed),
+		cmocka_unit_test(child_exits_before_it_is_accepted),
+		cmocka_unit_test(port_of_the_dead_is_free),
+		cmocka_unit_test(inherited_endpoints_are_dead),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
