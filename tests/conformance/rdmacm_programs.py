@@ -38,7 +38,6 @@ The distribution's rdmacm-utils, unmodified, on the links of [conformance.md](co
 (`rstream`, `riostream`, `rcopy`, `udpong`) are the distribution's, on top of our rdma_cm and verbs.
 `-` marks what cannot be: a server that listens by IPv4 alone; `udpong`, whose datagrams need LIDs
 and whose addresses are told by ordinary sockets, between virtual hosts.
-
 """
 
 
@@ -276,7 +275,7 @@ def try_kind(session, kind, make_ends, verbena):
 def compare(session, tried, build):
     order = [case.program for case in CASES] + ["mckey"]
     results = dict(sorted(session.results.items(), key=lambda item: order.index(item[0][0])))
-    text = HEADER + table.render(results, LINKS)[len(table.HEADER):]
+    text = table.render(results, LINKS, HEADER)
     with open(os.path.join(build, "rdmacm.md"), "w", encoding="utf-8") as f:
         f.write(text)
     if session.options.update:

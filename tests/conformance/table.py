@@ -20,7 +20,7 @@ and loses an address.
 """
 
 
-def render(results, links):
+def render(results, links, introduction=INTRODUCTION):
     programs = list(dict.fromkeys(program for program, _, _ in results))
     lines = ["| program | options | " + " | ".join(links) + " |",
              "|---|---|" + "---|" * len(links)]
@@ -31,7 +31,7 @@ def render(results, links):
             rows.setdefault(cells, []).append(option)
         for cells, options in rows.items():
             lines.append(f"| `{program}` | {', '.join(options)} | " + " | ".join(cells) + " |")
-    return INTRODUCTION + "\n" + "\n".join(lines) + "\n"
+    return introduction + "\n" + "\n".join(lines) + "\n"
 
 
 def parse(text):

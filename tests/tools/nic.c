@@ -122,6 +122,11 @@ static struct ibv_ah_attr way_to(const struct nic *nic, const struct endpoint *p
 	};
 }
 
+static bool is_reliable(const struct ibv_qp *qp)
+{
+	return qp->qp_type != IBV_QPT_UC && qp->qp_type != IBV_QPT_UD;
+}
+
 static void to_rtr(const struct nic *nic, struct ibv_qp *qp, const struct endpoint *peer,
 		   const struct patience *patience)
 {
@@ -138,7 +143,7 @@ static void to_rtr(const struct nic *nic, struct ibv_qp *qp, const struct endpoi
 
 	if (qp->qp_type != IBV_QPT_UD)
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (qp->qp_type == IBV_QPT_RC)
+	if (is_reliable(qp))
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	need_zero(ibv_modify_qp(qp, &attr, mask), "ibv_modify_qp to RTR");
 }
@@ -155,7 +160,7 @@ static void to_rts(struct ibv_qp *qp, const struct endpoint *own, const struct p
 	};
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
-	if (qp->qp_type == IBV_QPT_RC)
+	if (is_reliable(qp))
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			IBV_QP_MAX_QP_RD_ATOMIC;
 	need_zero(ibv_modify_qp(qp, &attr, mask), "ibv_modify_qp to RTS");
