@@ -55,9 +55,8 @@ PERFTEST = (perftests("send", "write", "read", "atomic") +
             perftests("send", suffix=" -c UD --use-srq") +
             perftests("send", "write", "read", "atomic", suffix=" -c XRC"))
 # The sizes of 16 QPs of UC take minutes at the pace towards strangers; an SRQ adds nothing to what
-# the sizes show without. An
-# SRQ (XRC has no other queue) gets as many receives as a QP has messages, divided by the QPs: none,
-# with 16 QPs and the few messages that all sizes allow.
+# the sizes show without. An SRQ (XRC has no other queue) gets as many receives as a QP has messages,
+# divided by the QPs: none, with 16 QPs and the few messages that all sizes allow.
 OF_ONE_SIZE = ("_bw -c UC", "--use-srq", "ib_send_bw -c XRC")
 # For the same reason too few for 16 QPs without answers.
 OF_ONE_QP = ("-c UC --use-srq", "-c UD --use-srq")
@@ -130,9 +129,11 @@ def offered(program):
 
 
 def qp_choices(program):
-    """Few datagrams by many QPs, for the same reason as UNANSWERED_SIZES."""
-    few = ("-n", "20") if program.endswith("-c UD") else ()
-    return [Choice("-q 1"), Choice("-q 16", ("-q", "16", *few))]
+    """Few messages by many QPs where nobody answers, for the reason of OF_ONE_SIZE."""
+    few = ("-n", "20") if program.endswith(("-c UC", "-c UD")) else ()
+    # What a QP does with all sizes, and more than one of them, is shown by RC.
+    many = "4" if program.endswith("-c XRC") else "16"
+    return [Choice("-q 1"), Choice(f"-q {many}", ("-q", many, *few))]
 
 
 def perftest(program):
@@ -171,6 +172,10 @@ def parameters_of(program):
               "ibv_srq_pingpong": shared_pingpong, "ibv_xsrq_pingpong": xrc_pingpong}
     found = makers[program]() if program in makers else perftest(program)
     return {"link": LINKS, **found}
+
+
+def has_all_sizes(run):
+    return "sizes" in run and run["sizes"].label == "-a"
 
 
 def is_possible(run):

@@ -262,7 +262,7 @@ def try_all(session, link, ends):
 
 
 def try_kind(session, kind, make_ends, verbena):
-    with make_ends(verbena, []) as (server, client):
+    with make_ends(verbena) as (server, client):
         if kind != "namespaces":
             link = "127/8" if kind == "hosts" else "one address"
             try_all(session, link, Ends(server, client, server.address, False, "239.79.1.1"))

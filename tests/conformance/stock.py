@@ -7,7 +7,8 @@ Usage: stock.py --build DIR [--only PROGRAM] [--jobs N] [--long] [--update] [--p
 Most of a run's time the programs wait for each other, so N pairs run at once, each on hosts of
 its own. The whole table is written to DIR/conformance.md. Ends with 1 when a cell differs from
 the stored table, 77 when nothing could be tried. VERBENA_LONG=1 is the same as --long, which
-tries every combination, without what perftest does before the first packet (quick_start.c).
+tries every combination. What perftest does before the first packet of each size is left out
+(quick_start.c) in runs of all sizes and in those of every combination.
 """
 import argparse
 import contextlib
@@ -52,10 +53,10 @@ class Session:
         self.failures = 0
         self.lock = threading.Lock()
 
-    def wrapper(self):
+    def wrapper(self, run):
         """What stands before each program besides `verbena run`."""
         preload = self.options.preload
-        if self.options.long and not preload:
+        if not preload and (self.options.long or matrix.has_all_sizes(run)):
             preload = os.path.join(os.path.abspath(self.options.build), QUICK_START)
         return ["env", f"LD_PRELOAD={preload}"] if preload else []
 
@@ -173,7 +174,8 @@ def try_run(session, program, run, ends):
         outcome = pair.Outcome(False, str(error), "", "", 0)
         session.note(program, labels, run["link"].label, outcome, program)
         return
-    outcome = pair.run_pair(ends[0].prefix + server, ends[1].prefix + client,
+    wrapper = session.wrapper(run)
+    outcome = pair.run_pair(ends[0].prefix + wrapper + server, ends[1].prefix + wrapper + client,
                             port, RUN_SECONDS, environment, judge)
     shown = " ".join([f"{name}={value}" for name, value in environment.items()] + client)
     session.note(program, labels, run["link"].label, outcome, shown)
@@ -251,7 +253,7 @@ def try_all(session, kind, pairs):
 def try_kind(session, kind, make_ends, verbena):
     """Everything on the links of one kind of hosts; returns their labels."""
     with contextlib.ExitStack() as stack:
-        pairs = [stack.enter_context(make_ends(verbena, session.wrapper(), number))
+        pairs = [stack.enter_context(make_ends(verbena, number))
                  for number in range(session.options.jobs)]
         ends = pairs[0]
         print(f"GIDs of the two hosts: {ends[0].gids} and {ends[1].gids}")
