@@ -4,7 +4,7 @@
 Each link is a context manager that gives two Host objects: virtual hosts of 127/8,
 which need no privilege, one such host twice, or two network namespaces joined by a
 veth pair, which are made here and removed again. Pairs with different numbers (0, 1, ...)
-do not know of each other.
+do not know of each other. A wrapper stands between `verbena run` and each program.
 """
 import contextlib
 import os
@@ -44,21 +44,21 @@ def host(prefix, address):
 
 
 @contextlib.contextmanager
-def virtual_hosts(verbena, pair_number=0):
+def virtual_hosts(verbena, wrapper=(), pair_number=0):
     """Two addresses that another run beside this one does not use; LIDs want 127.0/16."""
     first = 4 * pair_number + 2
-    yield virtual_host(verbena, first), virtual_host(verbena, first + 1)
+    yield virtual_host(verbena, wrapper, first), virtual_host(verbena, wrapper, first + 1)
 
 
-def virtual_host(verbena, number):
+def virtual_host(verbena, wrapper, number):
     address = f"127.0.{1 + os.getpid() % 180}.{number}"
-    return host([verbena, "run", "--link", "udp", "--address", address, "--"], address)
+    return host([verbena, "run", "--link", "udp", "--address", address, "--", *wrapper], address)
 
 
 @contextlib.contextmanager
-def shared_host(verbena, pair_number=0):
+def shared_host(verbena, wrapper=(), pair_number=0):
     """Both ends under one address, through sockets all the same."""
-    end = virtual_host(verbena, 4 * pair_number + 4)
+    end = virtual_host(verbena, wrapper, 4 * pair_number + 4)
     yield end, end
 
 
@@ -67,7 +67,7 @@ def ip(*arguments):
 
 
 @contextlib.contextmanager
-def namespaces(verbena, pair_number=0):
+def namespaces(verbena, wrapper=(), pair_number=0):
     """Two namespaces, each with two IPv4 and two IPv6 addresses on its end of a veth pair."""
     if os.geteuid() != 0:
         raise Unavailable("making network namespaces needs root")
@@ -87,8 +87,8 @@ def namespaces(verbena, pair_number=0):
             configure(name, number)
         for name in names:
             wait_until_up(name)
-        yield tuple(host(["ip", "netns", "exec", name, verbena, "run", "--link", "udp", "--"],
-                         f"10.79.0.{number}")
+        yield tuple(host(["ip", "netns", "exec", name, verbena, "run", "--link", "udp", "--",
+                          *wrapper], f"10.79.0.{number}")
                     for number, name in enumerate(names, 1))
     finally:
         for name in made:

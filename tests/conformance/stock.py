@@ -53,12 +53,16 @@ class Session:
         self.failures = 0
         self.lock = threading.Lock()
 
-    def wrapper(self, run):
+    def wrapper(self):
         """What stands before each program besides `verbena run`."""
         preload = self.options.preload
-        if not preload and (self.options.long or matrix.has_all_sizes(run)):
-            preload = os.path.join(os.path.abspath(self.options.build), QUICK_START)
         return ["env", f"LD_PRELOAD={preload}"] if preload else []
+
+    def quick_start(self, run):
+        """The same, of this run alone."""
+        if self.options.preload or not (self.options.long or matrix.has_all_sizes(run)):
+            return []
+        return ["env", f"LD_PRELOAD={os.path.abspath(self.options.build)}/{QUICK_START}"]
 
     def note(self, program, labels, link, outcome, command):
         with self.lock:
@@ -174,8 +178,8 @@ def try_run(session, program, run, ends):
         outcome = pair.Outcome(False, str(error), "", "", 0)
         session.note(program, labels, run["link"].label, outcome, program)
         return
-    wrapper = session.wrapper(run)
-    outcome = pair.run_pair(ends[0].prefix + wrapper + server, ends[1].prefix + wrapper + client,
+    quick = session.quick_start(run)
+    outcome = pair.run_pair(ends[0].prefix + quick + server, ends[1].prefix + quick + client,
                             port, RUN_SECONDS, environment, judge)
     shown = " ".join([f"{name}={value}" for name, value in environment.items()] + client)
     session.note(program, labels, run["link"].label, outcome, shown)
@@ -253,7 +257,7 @@ def try_all(session, kind, pairs):
 def try_kind(session, kind, make_ends, verbena):
     """Everything on the links of one kind of hosts; returns their labels."""
     with contextlib.ExitStack() as stack:
-        pairs = [stack.enter_context(make_ends(verbena, number))
+        pairs = [stack.enter_context(make_ends(verbena, session.wrapper(), number))
                  for number in range(session.options.jobs)]
         ends = pairs[0]
         print(f"GIDs of the two hosts: {ends[0].gids} and {ends[1].gids}")
