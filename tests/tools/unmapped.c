@@ -16,12 +16,12 @@
 #include <unistd.h>
 
 #include "tools/fail.h"
+#include "tools/map_apart.h"
 #include "tools/nic.h"
 #include "tools/peer_socket.h"
 #include "tools/two_hosts.h"
 
 #define BLOCK_BYTES 65536u
-#define DISTANCE (1ul << 38)
 #define NOTHING ((enum ibv_wc_status) - 1)
 
 enum whose { REQUESTERS_BLOCK, RESPONDERS_BLOCK };
@@ -57,26 +57,6 @@ struct end {
 	struct endpoint peer;
 };
 
-/*
- * Far below where the kernel puts the next mapping by itself, so that nobody's next one takes the
- * place of the block that went away.
- */
-static void *map_block(void)
-{
-	int flags = MAP_PRIVATE | MAP_ANONYMOUS;
-	uint8_t *usual = mmap(NULL, BLOCK_BYTES, PROT_NONE, flags, -1, 0);
-	void *block;
-
-	if (usual == MAP_FAILED)
-		fail_errno("mmap");
-	block = mmap(usual - DISTANCE, BLOCK_BYTES, PROT_READ | PROT_WRITE,
-		     flags | MAP_FIXED_NOREPLACE, -1, 0);
-	if (block == MAP_FAILED)
-		fail_errno("mmap");
-	munmap(usual, BLOCK_BYTES);
-	return block;
-}
-
 static void open_end(struct end *end, int fd)
 {
 	struct endpoint own;
@@ -84,7 +64,9 @@ static void open_end(struct end *end, int fd)
 	nic_open(&end->nic, NIC_GID_IPV4);
 	end->cq = ibv_create_cq(end->nic.context, 8, NULL, NULL, 0);
 	need_object(end->cq, "ibv_create_cq");
-	end->block = map_block();
+	end->block = map_apart(BLOCK_BYTES, PROT_READ | PROT_WRITE);
+	if (end->block == MAP_FAILED)
+		fail_errno("mmap");
 	memset(end->block, 1, BLOCK_BYTES);
 	end->mr = ibv_reg_mr(end->nic.pd, end->block, BLOCK_BYTES, NIC_ALL_RIGHTS);
 	need_object(end->mr, "ibv_reg_mr");

@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "tools/map_apart.h"
 #include "unit/verbs/fixture.h"
 
 struct room {
@@ -218,9 +219,10 @@ static void rights_that_do_not_fit(void **state)
 static void memory_that_is_not_there(void **state)
 {
 	const struct room *room = *state;
-	void *page = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *page = map_apart(4096, PROT_READ);
 	struct ibv_mr *mr;
 
+	assert_ptr_not_equal(page, MAP_FAILED);
 	register_refused(room->pd, page, 4096, IBV_ACCESS_LOCAL_WRITE, EFAULT);
 	mr = ibv_reg_mr(room->pd, page, 4096, IBV_ACCESS_REMOTE_READ);
 	assert_non_null(mr);

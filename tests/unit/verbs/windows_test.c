@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "tools/map_apart.h"
 #include "unit/verbs/fixture.h"
 
 #define REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
@@ -240,7 +241,7 @@ static void memory_may_come_and_go(void **state)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	struct pair *pair = *state;
-	uint8_t *area = mmap(NULL, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *area = map_apart(page, PROT_NONE);
 	struct ibv_mr *mr;
 
 	assert_ptr_not_equal(area, MAP_FAILED);
