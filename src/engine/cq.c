@@ -3,12 +3,17 @@
 #include <sched.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "engine/engine_state.h"
 #include "engine/explain.h"
 #include "engine/profile.h"
 
 #define POLITE_AFTER_NS (50 * VBN_MICROSECOND)
+/* A yield that nobody was waiting for is one system call. */
+#define LONG_YIELD_NS (10 * VBN_MICROSECOND)
+/* A sleep of an instant takes 60 us. */
+#define STAY_NS (2 * VBN_MILLISECOND)
 
 static int check_capacity(const char *call, const struct engine *engine, uint32_t capacity)
 {
@@ -321,6 +326,31 @@ enum cq_push_result cq_push(struct engine_cq *cq, struct cq_entry *entry)
 }
 
 /*
+ * Two programs that poll, started one after the other, may find themselves on one core, and since
+ * neither sleeps, the scheduler leaves them there for a hundred milliseconds and more while another
+ * core is nearly idle. Who sleeps is put on an idle core when it wakes: so a poller whose yield has
+ * let somebody else run sleeps an instant the next time, seldom enough that it costs little
+ * where no core is idle.
+ */
+static void give_way(struct engine_cq *cq)
+{
+	const struct timespec instant = {.tv_nsec = 1};
+	vbn_time now = clock_now();
+
+	if (atomic_load_explicit(&cq->shares_core, memory_order_relaxed) &&
+	    now >= atomic_load_explicit(&cq->stays_until, memory_order_relaxed)) {
+		nanosleep(&instant, NULL);
+		atomic_store_explicit(&cq->shares_core, false, memory_order_relaxed);
+		atomic_store_explicit(&cq->stays_until, vbn_time_add(now, STAY_NS),
+				      memory_order_relaxed);
+		return;
+	}
+	sched_yield();
+	atomic_store_explicit(&cq->shares_core, clock_now() > vbn_time_add(now, LONG_YIELD_NS),
+			      memory_order_relaxed);
+}
+
+/*
  * A poller that finds nothing for a while lets others run: on a busy machine the peer may be
  * waiting for this very core, and the scheduler would give it only when the time slice ends.
  * An idle machine loses a system call in 50 us of waiting, a busy connection none.
@@ -333,7 +363,7 @@ static void wait_politely(struct engine_cq *cq, vbn_time now)
 		return;
 	atomic_store_explicit(&cq->idle_since, now, memory_order_relaxed);
 	if (since)
-		sched_yield();
+		give_way(cq);
 }
 
 /* Does the NIC's work for one who polls. False: there was none. */

@@ -192,6 +192,8 @@ struct engine_cq {
 	void *object;
 	_Atomic uint32_t user_count;
 	_Atomic vbn_time idle_since; /* a poll found nothing and yielded then; 0: not idle */
+	_Atomic bool shares_core;    /* somebody else ran when it yielded last */
+	_Atomic vbn_time stays_until;
 };
 
 /* Who hears of what happens to a QP: the program, once for each of its handles. */

@@ -149,14 +149,13 @@ uint32_t membership_draw_qpn(struct engine *engine)
 
 /* --- being woken --- */
 
-int membership_descriptor(struct engine *engine)
+int membership_descriptor(struct engine *engine, vbn_time now)
 {
 	struct membership *membership = &engine->membership;
 
-	if (!atomic_load_explicit(&membership->has_wakes, memory_order_acquire) ||
-	    !descriptor_is_ours(&membership->wakes))
+	if (!atomic_load_explicit(&membership->has_wakes, memory_order_acquire))
 		return -1;
-	return membership->wakes.fd;
+	return descriptor_use(&membership->wakes, &membership->wakes_looked_at, now);
 }
 
 /* From now on the peer's silence counts, and nobody divides its buffer with it. */
@@ -238,7 +237,7 @@ bool membership_serve(struct engine *engine, struct pass *pass)
 	bool has_packets = false, has_changes = false;
 	struct host *host;
 
-	if (membership_descriptor(engine) < 0)
+	if (membership_descriptor(engine, pass->core.now) < 0)
 		return false;
 	serve_wakes(engine, &has_packets, &has_changes);
 	if (has_changes)

@@ -31,6 +31,7 @@ struct membership {
 	struct host *_Atomic host;
 	/* An epoll set: newcomers, forwarded packets, deaths; and, members or not, ports. */
 	struct descriptor wakes;
+	_Atomic vbn_time wakes_looked_at; /* descriptor_use() */
 	_Atomic bool has_wakes;
 	pthread_mutex_t forward_lock;  /* only tried: one thread reads forwarded packets */
 	_Atomic vbn_time last_forward; /* when one came last */
@@ -51,7 +52,7 @@ uint32_t membership_draw_qpn(struct engine *engine);
 /* @fd, which is readable when ports_serve() has something to do, is watched as well. */
 bool membership_watch_ports(struct engine *engine, int fd);
 /* Readable when membership_serve() has something to do; -1: nothing ever comes. */
-int membership_descriptor(struct engine *engine);
+int membership_descriptor(struct engine *engine, vbn_time now);
 /* Answers newcomers, buries peers, takes forwarded packets, looks at ports. True: packets came. */
 bool membership_serve(struct engine *engine, struct pass *pass);
 /* The same for pollers, who look only while such packets keep coming. */

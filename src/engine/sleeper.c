@@ -96,7 +96,7 @@ static void add_links(struct engine *engine, enum watch watch, vbn_time now, str
 
 	for (uint32_t i = 0; i < link_count; i++) {
 		struct link *link = engine->links[i].link;
-		int fd = link->ops->descriptor(link);
+		int fd = link->ops->descriptor(link, now);
 
 		if (fd >= 0 &&
 		    (watch == WATCH_ALL || !progress_link_is_warm(&engine->links[i], now)))
@@ -172,7 +172,7 @@ static enum sleep_end sleep_until(struct engine *engine, struct sleeper *sleeper
 	waits.entries[0] = (struct pollfd){.fd = wake_descriptor(sleeper, now), .events = POLLIN};
 	waits.entries[1] = (struct pollfd){
 		.fd = deputy ? event_queue_descriptor(deputy->queue) : -1, .events = POLLIN};
-	waits.entries[2] = (struct pollfd){.fd = membership_descriptor(engine), .events = POLLIN};
+	waits.entries[2] = (struct pollfd){.fd = membership_descriptor(engine, now), .events = POLLIN};
 	waits.count = 3;
 	until = announce_sleep(engine, sleeper, until, watch);
 	add_links(engine, watch, now, &waits);

@@ -136,7 +136,7 @@ struct link_ops {
 	 * Readable when receive() would find something; -1: there is none, next_deadline() tells;
 	 * or it was lost, and nothing comes any more.
 	 */
-	int (*descriptor)(const struct link *link);
+	int (*descriptor)(struct link *link, vbn_time now);
 	/* Delayed packets: when receive() is to be called at the latest. */
 	vbn_time (*next_deadline)(const struct link *link);
 	void (*close)(struct link *link);

@@ -324,11 +324,11 @@ static uint32_t capture_receive(struct link *link, struct link_sink *sink, uint3
 					    budget, now);
 }
 
-static int capture_descriptor(const struct link *link)
+static int capture_descriptor(struct link *link, vbn_time now)
 {
-	const struct capture_link *capture = (const struct capture_link *)link;
+	struct capture_link *capture = (struct capture_link *)link;
 
-	return capture->inner->ops->descriptor(capture->inner);
+	return capture->inner->ops->descriptor(capture->inner, now);
 }
 
 static vbn_time capture_next_deadline(const struct link *link)

@@ -151,11 +151,11 @@ static uint32_t fault_receive(struct link *link, struct link_sink *sink, uint32_
 	return fault->inner->ops->receive(fault->inner, sink, budget, now);
 }
 
-static int fault_descriptor(const struct link *link)
+static int fault_descriptor(struct link *link, vbn_time now)
 {
-	const struct fault_link *fault = (const struct fault_link *)link;
+	struct fault_link *fault = (struct fault_link *)link;
 
-	return fault->inner->ops->descriptor(fault->inner);
+	return fault->inner->ops->descriptor(fault->inner, now);
 }
 
 static vbn_time fault_next_deadline(const struct link *link)

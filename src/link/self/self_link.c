@@ -125,8 +125,9 @@ static uint32_t self_receive(struct link *link, struct link_sink *sink, uint32_t
 	return taken;
 }
 
-static int self_descriptor(const struct link *link)
+static int self_descriptor(struct link *link, vbn_time now)
 {
+	(void)now;
 	(void)link;
 	return -1;
 }

@@ -194,11 +194,11 @@ static int udp_open_route(struct link *link, const struct link_path *path, struc
 	return error;
 }
 
-static int udp_descriptor(const struct link *link)
+static int udp_descriptor(struct link *link, vbn_time now)
 {
-	const struct udp_link *udp = (const struct udp_link *)link;
+	struct udp_link *udp = (struct udp_link *)link;
 
-	return descriptor_is_ours(&udp->receiver) ? udp->receiver.fd : -1;
+	return descriptor_use(&udp->receiver, &udp->receiver_looked_at, now);
 }
 
 static vbn_time udp_next_deadline(const struct link *link)

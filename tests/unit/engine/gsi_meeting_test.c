@@ -106,7 +106,7 @@ static void the_helper_asks_again(void **state)
 
 	(void)state;
 	party_open(&a, "127.61.3.8");
-	readable.fd = stranger->link->ops->descriptor(stranger->link);
+	readable.fd = stranger->link->ops->descriptor(stranger->link, clock_now());
 	gsi_meet(a.engine, &a.address, &stranger->address);
 	while (stranger->heard_count < 2) {
 		assert_int_equal(poll(&readable, 1, PATIENCE_S * 1000), 1);

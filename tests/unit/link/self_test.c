@@ -30,7 +30,7 @@ static void says_what_it_is(void **state)
 	assert_string_equal(link->properties.name, "self");
 	assert_true(link->properties.is_lossless && link->properties.is_internal);
 	assert_int_equal(link->properties.payload_max, PACKET_MTU_MAX);
-	assert_int_equal(link->ops->descriptor(link), -1);
+	assert_int_equal(link->ops->descriptor(link, 0), -1);
 	link->ops->close(link);
 }
 
