@@ -14,7 +14,7 @@
  * time, and only system calls tell (about 1 µs each on a virtual machine of the
  * kind CI uses, 0.1 elsewhere), too dear for each poll of a thread that polls. So
  * each thread looks at most once per lease, and always when it comes back later
- * than that. What remains: within 0.1 ms of a look, the program replaces the handler
+ * than that. What remains: within 1 ms of a look, the program replaces the handler
  * or blocks the signal, unmaps registered memory, and a peer touches just that.
  * A look in each pass would leave the same race, only shorter.
  *

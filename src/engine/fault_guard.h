@@ -33,10 +33,10 @@ const struct copier *fault_guard_copier(void);
 void fault_guard_look_again(void);
 
 /*
- * Ticks of the processor's time stamp counter, about 0.1 ms: so long does a thread
+ * Ticks of the processor's time stamp counter, less than 1 ms: so long does a thread
  * trust its last look at signal mask and handlers.
  */
-#define FAULT_GUARD_LEASE_TICKS (1ull << 18)
+#define FAULT_GUARD_LEASE_TICKS (1ull << 21)
 
 /*
  * Moves everything by system calls on our own process: faults are error values

@@ -14,8 +14,11 @@
 
 #include "base/time.h"
 
-/* So long is a look believed: closing and opening anew takes programs longer. */
-#define DESCRIPTOR_TRUST_NS (100 * VBN_MICROSECOND)
+/*
+ * So long is a look believed. Numbers are high: a program that closes ours has one of its own there only
+ * after it opened thousands.
+ */
+#define DESCRIPTOR_TRUST_NS (1 * VBN_MILLISECOND)
 
 /* A descriptor and what it was when we made it. */
 struct descriptor {
