@@ -15,8 +15,8 @@
 #include "base/time.h"
 
 /*
- * So long is a look believed. Numbers are high: a program that closes ours has one of its own there only
- * after it opened thousands.
+ * So long is a look believed. Numbers are high: a program that closes ours has one of its own
+ * there only after it opened thousands.
  */
 #define DESCRIPTOR_TRUST_NS (1 * VBN_MILLISECOND)
 
