@@ -3,6 +3,7 @@
 import difflib
 
 import cases
+import cm_cases
 import differences
 
 HEAD = """# Interoperation with the Linux kernel's soft RoCE
@@ -45,13 +46,36 @@ whether it is a Verbena. The driver answers GetResp with status 0x000C, as to ev
 speaks, and nothing else changes: all of the above was tried with it.
 """
 
+CONNECTIONS = """
+## Connections
+
+Programs that connect by rdma_cm, unmodified at both ends: rdmacm-utils, among them `rstream` with
+its rsockets, and perftest with `-R`.
+"""
+
+STORIES = """
+`cmprobe` meets, says 1500 bytes each way and parts, in as many ways as there are. What each end is
+told, the numbers and private data of both included, has to be what the tables of `tests/interop`
+say; `--long` tries IPv6 too, and a server that answers after nine seconds. The number behind
+REJECTED is the reason of the REJ, that behind UNREACHABLE the status of the SIDR_REP. Whose process
+is killed is told nothing more. The driver's kernel parts from a peer on behalf of a killed program;
+of Verbena nobody is left who could, and the peer finds out when it sends.
+"""
+
+LOST_MESSAGES = """
+The first message of a kind is lost where it arrives. Where Verbena repeats it does so after a tenth of
+a second, the driver after six, which is left to `--long`.
+"""
+
 FRAMES = """
 ## Frames, field by field
 
 The same `vprobe` tests run between two of the driver; those conversations are stored in
 `tests/captures`. Each frame of a run is compared with the stored one of the same opcode and PSN:
 addresses as offsets, keys and QP numbers by their order, every other field as it is. ICRC and
-lengths are computed anew. This is all that differs:
+lengths are computed anew. So are the messages of the connection manager that belong to `rping`,
+`ucmatose` and `udaddy` (`cm-...`), each by its kind, with what is drawn anew left out: ids, QP
+numbers, PSNs, flow labels. This is all that differs:
 """
 
 
@@ -67,19 +91,48 @@ def table(header, rows):
     return [row(header), "|" + "---|" * len(header)] + [row(cells) for cells in rows]
 
 
-def program_rows(cells):
+def program_rows(cells, names):
     columns = [(client, family, mtu) for client in ("Verbena", "rxe")
                for family in ("IPv4", "IPv6") for mtu in (1024, 4096)]
     header = ["program"] + [f"{client}, {family}, {mtu}" for client, family, mtu in columns]
     rows = [[f"`{name}`"] + [mark(cells.get((name, *column))) for column in columns]
-            for name in sorted(dict.fromkeys(key[0] for key in cells), key=program_order)]
+            for name in names if any(key[0] == name for key in cells)]
     return table(header, rows)
 
 
-def program_order(name):
+def program_names():
     stock = [*cases.PINGPONGS, *cases.PERFTEST]
-    names = stock + [f"vprobe {case.name}" for case in cases.TRAFFIC]
-    return names.index(name)
+    return stock + [f"vprobe {case.name}" for case in cases.TRAFFIC]
+
+
+def without_details(events):
+    return words([event.split(",")[0] for event in events])
+
+
+def story_cell(story, client, stories):
+    is_killed = story.killed == "client" if client == "Verbena" else story.killed == "server"
+    seen = stories.get((story.name, client))
+    if is_killed or seen is None:
+        return "-"
+    wanted = [cm_cases.RESOLVED + story.client, story.server]
+    parts = [f"{who}: {words(found)}" for who, found, told in
+             zip(("client", "server"), seen, wanted) if found != told]
+    return "; ".join(parts) or "as told"
+
+
+def story_rows(stories):
+    rows = [[story.text, without_details(story.client), without_details(story.server)] +
+            [story_cell(story, client, stories) for client in ("Verbena", "rxe")]
+            for story in cm_cases.STORIES]
+    return table(["what happens", "client is told", "server is told", "Verbena asks rxe",
+                  "rxe asks Verbena"], rows)
+
+
+def lost_message_rows(losses):
+    rows = [[loss.kind] + ["`--long`" if loss.is_slow(client) else
+                           mark(losses.get((loss.kind, client)))
+                           for client in ("Verbena", "rxe")] for loss in cm_cases.LOSSES]
+    return table(["lost", "Verbena asks rxe", "rxe asks Verbena"], rows)
 
 
 def words(outcome):
@@ -128,8 +181,13 @@ def difference_rows():
 
 
 def render(tried):
-    parts = [HEAD, PROGRAMS, *program_rows(tried.cells), REFUSALS, *refusal_rows(tried.refusals),
-             LOSSES, *loss_rows(tried.losses), MEETINGS, *meeting_rows(tried.meetings), FRAMES, *difference_rows()]
+    tried_cm = tried.connections
+    parts = [HEAD, PROGRAMS, *program_rows(tried.cells, program_names()),
+             REFUSALS, *refusal_rows(tried.refusals), LOSSES, *loss_rows(tried.losses),
+             CONNECTIONS, *program_rows(tried_cm.cells, [one.title for one in cm_cases.PROGRAMS]),
+             STORIES, *story_rows(tried_cm.stories),
+             LOST_MESSAGES, *lost_message_rows(tried_cm.losses),
+             MEETINGS, *meeting_rows(tried.meetings), FRAMES, *difference_rows()]
     return "\n".join(parts) + "\n"
 
 

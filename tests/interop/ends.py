@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEER = os.path.join(HERE, "peer")
-sys.path.insert(0, os.path.join(HERE, "..", "conformance"))
+sys.path.append(os.path.join(HERE, "..", "conformance"))
 import pair  # noqa: E402
 
 CLONE_NEWNET = 0x40000000
@@ -20,6 +20,8 @@ CONTROL_GUEST = "10.78.0.2"
 WIRE_HOST = ("10.77.0.1", "fd77::1")
 WIRE_GUEST = ("10.77.0.2", "fd77::2")
 LISTEN_SECONDS = 30
+ROCE_SOCKET = f":{4791:04X} "
+POLL_SECONDS = 0.01
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -76,6 +78,7 @@ class Verbena:
     """Programs of this machine on our library, at the host's end of the wire."""
     name = "Verbena"
     control = CONTROL_HOST
+    group = "1"  # the last one of its addresses
     gid_index = (0, 1)
 
     def __init__(self, build):
@@ -87,8 +90,8 @@ class Verbena:
         self.device = found.group(1)
 
     def command(self, words, fault=None):
-        if words[0] == "vprobe":
-            words = [os.path.join(self.build, "tests/interop/vprobe"), *words[1:]]
+        if words[0] in ("vprobe", "cmprobe"):
+            words = [os.path.join(self.build, "tests/interop", words[0]), *words[1:]]
         settings = ["--fault", fault] if fault else []
         return [script("netns"), os.path.join(self.build, "verbena"), "run", *settings, "--",
                 *words]
@@ -97,11 +100,23 @@ class Verbena:
     def wait_until_listening(program, port):
         return program.wait_until_listening(port, LISTEN_SECONDS)
 
+    @staticmethod
+    def wait_until_open(program):
+        """Before a socket of its is open, requests are lost instead of refused."""
+        clock = Stopwatch()
+        while clock.seconds() < LISTEN_SECONDS:
+            if ROCE_SOCKET in ask_host("cat", "/proc/net/udp", "/proc/net/udp6"):
+                return True
+            if program.wait(POLL_SECONDS):
+                return False
+        return False
+
 
 class Rxe:
     """Programs of the guest on the kernel's driver."""
     name = "rxe"
     control = CONTROL_GUEST
+    group = "2"
     gid_index = (1, 2)
     device = "rxe0"
 
@@ -121,17 +136,24 @@ class Rxe:
             return True
         return False
 
+    @staticmethod
+    def wait_until_open(_program):
+        """The driver always answers."""
+        return True
 
-def run_pair(server, client, seconds, port=None, allowed=(0,)):
+
+def run_pair(server, client, seconds, port=None, allowed=(0,), client_allowed=(0,)):
     """Runs (end, words, fault) as server and as client to their ends.
 
     With a port, the client starts when the server listens there; without, the client tries
-    until it is let in. allowed: exit codes of the server that are right.
+    until it is let in. allowed: exit codes of the server that are right; client_allowed: of
+    the client.
     """
     programs = []
     clock = Stopwatch()
     try:
-        problem = drive(programs, server, client, clock, seconds, port, allowed)
+        problem = drive(programs, server, client, port)
+        problem = problem or wait_for_both(programs, clock, seconds, (allowed, client_allowed))
     finally:
         for program in programs:
             program.stop()
@@ -147,12 +169,17 @@ class Stopwatch:
         return os.times().elapsed - self.start
 
 
-def drive(programs, server, client, clock, seconds, port, allowed):
+def drive(programs, server, client, port):
     programs.append(pair.Program(server[0].command(*server[1:])))
     if port is not None and not server[0].wait_until_listening(programs[0], port):
         return "the server did not listen"
     programs.append(pair.Program(client[0].command(*client[1:])))
-    for name, program, codes in (("client", programs[1], (0,)), ("server", programs[0], allowed)):
+    return ""
+
+
+def wait_for_both(programs, clock, seconds, allowed):
+    for name, program, codes in (("client", programs[1], allowed[1]),
+                                 ("server", programs[0], allowed[0])):
         if not program.wait(seconds - clock.seconds()):
             return f"the {name} did not end in {seconds} s"
         if program.exit_code() not in codes:

@@ -129,6 +129,7 @@ class Datagram(NamedTuple):
     method: int
     status: int
     transaction: bytes
+    mad: bytes
 
 
 def management(ethernet):
@@ -144,7 +145,8 @@ def management(ethernet):
     if len(packet) != ip_bytes + 8 + 12 + 8 + 256 + 4 or icrc(packet, ip_bytes) != packet[-4:]:
         raise ValueError("a management datagram with a wrong length or ICRC")
     mad = packet[ip_bytes + 28:]
-    return Datagram(sender, mad[1], mad[3], struct.unpack_from(">H", mad, 4)[0], bytes(mad[8:16]))
+    return Datagram(sender, mad[1], mad[3], struct.unpack_from(">H", mad, 4)[0],
+                    bytes(mad[8:16]), bytes(mad[:256]))
 
 
 def managements(data):

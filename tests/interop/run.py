@@ -28,7 +28,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 DOCUMENT = os.path.join(HERE, "..", "..", "docs", "interop.md")
 NEEDED = ["ip", "nft", "qemu-system-x86_64", "tcpdump", "tshark", "busybox", "cpio", "zstd",
           "depmod", "ibv_rc_pingpong", *cases.PERFTEST]
-PARTS = ["programs", "traffic", "refusals", "losses"]
+PARTS = ["programs", "traffic", "refusals", "losses", "connections"]
 ONE_MTU = ("refusals", "losses")
 # Link MTU and the path MTU that fits it; the driver keeps 80 bytes for headers.
 MTUS = [(1500, 1024), (4500, 4096)]
@@ -88,6 +88,11 @@ def run_with(tried, link_mtu, path_mtu):
                 tried.try_refusals()
             if options.only in (None, "losses") and path_mtu == 1024:
                 tried.try_losses()
+            if options.only in (None, "connections"):
+                tried.connections.try_programs()
+            if options.only in (None, "connections") and path_mtu == 1024:
+                tried.connections.try_stories()
+                tried.connections.try_losses()
             wire.cut()
         finally:
             wire.stop()

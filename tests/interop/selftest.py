@@ -2,10 +2,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The runner itself, on stored captures and without a peer."""
 import os
+import re
 import types
 import unittest
 
 import cases
+import cm_cases
+import cm_frames
+import connections
 import document
 import ends
 import frames
@@ -99,6 +103,86 @@ class Comparing(unittest.TestCase):
             self.assertEqual(frame.fields["UDP source port"], "from the QP numbers")
 
 
+def management(name):
+    return frames.read_file(os.path.join(CAPTURES, name))
+
+
+def matches(rule, ethernet):
+    """What nft would say of a rule of @th alone."""
+    packet = frames.udp_packet(ethernet)
+    udp = packet[frames.network_fields(packet)[1]:]
+    return all(cm_frames.bits(udp, int(first), int(count)) == int(value, 0)
+               for first, count, value in re.findall(r"@th,(\d+),(\d+) (\S+)", rule))
+
+
+class Connecting(unittest.TestCase):
+    def setUp(self):
+        self.talk = cm_frames.messages(management("v4-cm-rping.pcap"))
+
+    def compare(self, talk, by_beginner=True):
+        return [one.kind for one in cm_frames.compare(
+            cm_frames.normalised(self.talk), cm_frames.normalised(talk), by_beginner)]
+
+    def test_messages_are_read(self):
+        self.assertEqual([one.kind for one in self.talk], ["REQ", "REP", "RTU", "DREQ", "DREP"])
+        request = self.talk[0].fields
+        self.assertEqual((request["MTU"], request["hop limit"], request["ACK timeout"]), (3, 64, 19))
+        self.assertEqual(self.talk[1].fields["ACK delay"], 15)
+        self.assertEqual(self.talk[3].fields["remote QPN"], self.talk[1].fields["QPN"])
+
+    def test_fields_fill_each_message(self):
+        for kind, fields in cm_frames.FIELDS.items():
+            end = 0
+            for name, first, count in fields:
+                self.assertEqual(first, end, f"{name} of {kind}")
+                end = first + count
+            self.assertEqual(end, 8 * cm_frames.PRIVATE[kind], kind)
+
+    def test_a_conversation_is_like_itself(self):
+        for by_beginner in (True, False):
+            self.assertEqual(self.compare(self.talk, by_beginner), [])
+
+    def test_one_other_field_is_seen(self):
+        first = self.talk[0]
+        other = first._replace(fields=first.fields | {"retry count": 3, "QPN": 99})
+        self.assertEqual(self.compare([other] + self.talk[1:]), ["retry count of REQ"])
+        other = first._replace(private=first.private[:40] + b"x" + first.private[41:])
+        self.assertEqual(self.compare([other] + self.talk[1:]), ["private data of REQ"])
+
+    def test_a_missing_message_is_seen(self):
+        self.assertEqual(self.compare(self.talk[:2] + self.talk[3:]), ["RTU only in the stored one"])
+        self.assertEqual(self.compare(self.talk[:4], by_beginner=False),
+                         ["DREP only in the stored one"])
+
+    def test_a_client_that_came_too_early_is_known(self):
+        client = types.SimpleNamespace(group="2")
+        refused = cm_frames.messages(management("v6-cm-rej-no-listener.pcap"))
+        self.assertTrue(connections.nobody_listened(refused, client))
+        for talk in (self.talk, [], refused[:1]):
+            self.assertFalse(connections.nobody_listened(talk, client))
+
+    def test_rules_lose_what_they_name(self):
+        for capture in ("v4-cm-rping.pcap", "v6-cm-rping.pcap", "v4-cm-udaddy.pcap",
+                        "v4-cm-rej-no-listener.pcap"):
+            data = management(capture)
+            for loss in cm_cases.LOSSES:
+                found = [cm_frames.messages_of(frame)[0].kind
+                         for frame in frames.records_of(data) if frames.udp_packet(frame)
+                         and matches(cm_cases.drop_rule(loss), frame)]
+                wanted = [one.kind for one in cm_frames.messages(data) if one.kind == loss.kind]
+                self.assertEqual(found, wanted, capture)
+
+    def test_a_loss_is_slow_where_the_driver_repeats(self):
+        slow = {client: [loss.kind for loss in cm_cases.LOSSES if loss.is_slow(client)]
+                for client in ("Verbena", "rxe")}
+        self.assertEqual(slow["Verbena"], ["RTU"])
+        self.assertEqual(slow["rxe"], ["REQ", "DREQ", "DREP", "REJ", "SIDR_REQ", "SIDR_REP"])
+
+    def test_what_an_end_is_told(self):
+        self.assertEqual(connections.told("event REJECTED 8, 'x'\nok client nobody\n"),
+                         ["REJECTED 8, 'x'"])
+
+
 class Reading(unittest.TestCase):
     def test_completions_and_events_in_order(self):
         output = "noise\ncompletion remote access error\nevent fatal\nok client\n"
@@ -126,6 +210,15 @@ class Writing(unittest.TestCase):
         before = document.render(tried)
         tried.cells[("ib_send_bw", "rxe", "IPv4", 1024)] = False
         self.assertEqual(document.compare(before, before), [])
+        self.assertTrue(document.compare(before, document.render(tried)))
+
+    def test_what_else_an_end_is_told_is_a_difference(self):
+        tried = session.Session(types.SimpleNamespace(build="."))
+        story = cm_cases.STORIES[0]
+        told = [cm_cases.RESOLVED + story.client, story.server]
+        tried.connections.stories[(story.name, "rxe")] = told
+        before = document.render(tried)
+        tried.connections.stories[(story.name, "rxe")] = [told[0], told[1][:-1]]
         self.assertTrue(document.compare(before, document.render(tried)))
 
 

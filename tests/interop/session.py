@@ -6,6 +6,7 @@ import os
 import re
 
 import cases
+import connections
 import differences
 import ends
 import frames
@@ -33,6 +34,7 @@ class Session:
         self.turns = {}        # (program, client's name): a counter
         self.ports = itertools.count(18515)
         self.wire = None
+        self.connections = connections.Connections(self)
 
     def begin(self, path_mtu):
         self.path_mtu = path_mtu
@@ -195,12 +197,20 @@ class Session:
     def try_loss(self, case, server, client, family):
         """The packet is dropped where it arrives, by the kernel of the receiving end."""
         victim = client if case.is_answer else server
-        self.ask(victim, drop_command(f"{case.rule} numgen inc mod 1000000 == 0"))
+        self.lose_first(victim, case.rule)
         run, talk = self.try_vprobe([case.test], server, client, family)
-        if run.ok and dropped(self.ask(victim, UNDROP)) != 1:
+        if self.lost(victim) != 1 and run.ok:
             run = run._replace(problem="the rule dropped nothing")
         self.note_loss(case.text, client, run, family)
         self.compare(cases.LOSS_CAPTURES.get(case.text, ""), talk, client, family)
+
+    def lose_first(self, victim, rule):
+        """The first packet to that end that the rule matches will be lost."""
+        self.ask(victim, drop_command(f"{rule} numgen inc mod 1000000 == 0"))
+
+    def lost(self, victim):
+        """How many were; from now on none."""
+        return dropped(self.ask(victim, UNDROP))
 
     def note_loss(self, text, client, run, family):
         self.note(run, f"{client.name} as client: lost {text}, {family}")

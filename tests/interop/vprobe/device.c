@@ -183,6 +183,7 @@ void probe_connect(struct probe *probe)
 	to_rtr(probe);
 	to_rts(probe);
 	if (probe->qp->qp_type == IBV_QPT_UD) {
+		probe->remote.qkey = PROBE_QKEY;
 		probe->ah = ibv_create_ah(probe->pd, &path);
 		need_object(probe->ah, "ibv_create_ah");
 	}

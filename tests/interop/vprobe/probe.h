@@ -41,6 +41,7 @@ struct probe_remote {
 	uint32_t psn;
 	uint32_t rkey;
 	uint32_t window_rkey;
+	uint32_t qkey; /* for datagrams */
 	uint64_t address;
 };
 

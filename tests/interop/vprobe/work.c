@@ -27,7 +27,7 @@ static void address_request(const struct probe *probe, const struct work *work,
 	if (probe->qp->qp_type == IBV_QPT_UD) {
 		wr->wr.ud.ah = probe->ah;
 		wr->wr.ud.remote_qpn = probe->remote.qpn;
-		wr->wr.ud.remote_qkey = PROBE_QKEY;
+		wr->wr.ud.remote_qkey = probe->remote.qkey;
 	} else if (is_atomic) {
 		wr->wr.atomic.remote_addr = work->remote_address;
 		wr->wr.atomic.rkey = work->rkey;
