@@ -4,13 +4,13 @@ from typing import NamedTuple
 
 
 class Program(NamedTuple):
-    """A pair of stock programs. {address} is the server's on the wire; options of perftest
-    for IPv6 go where {family} is."""
+    """A pair of stock programs. {address} is the server's on the wire."""
     name: str
     server: list
     client: list
     wanted: tuple = ()    # found in what both print together
     capture: str = ""     # its connection between two of the driver
+    has_ipv6: bool = True
 
     @property
     def title(self):
@@ -18,8 +18,9 @@ class Program(NamedTuple):
 
 
 def perftest(name, *options):
-    shared = [name, "-R", "-F", "-p", "{port}", "{family}", *options]
-    return Program(name, shared, shared + ["{address}"], (r"^\s*\d+\s+\d+\s+[\d.]+\s",))
+    shared = [name, "-R", "-F", "-p", "{port}", *options]
+    return Program(name, shared, shared + ["{address}"], (r"^\s*\d+\s+\d+\s+[\d.]+\s",),
+                   has_ipv6=False)
 
 
 def streams(way):

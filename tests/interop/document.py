@@ -50,7 +50,7 @@ CONNECTIONS = """
 ## Connections
 
 Programs that connect by rdma_cm, unmodified at both ends: rdmacm-utils, among them `rstream` with
-its rsockets, and perftest with `-R`.
+its rsockets, and perftest with `-R`, which knows only IPv4 then.
 """
 
 STORIES = """
