@@ -11,6 +11,9 @@ class Program(NamedTuple):
     wanted: tuple = ()    # found in what both print together
     capture: str = ""     # its connection between two of the driver
     has_ipv6: bool = True
+    # The client connects a second time without waiting until the server listens a second
+    # time, and gives up when it is refused.
+    is_hasty: bool = False
 
     @property
     def title(self):
@@ -20,7 +23,7 @@ class Program(NamedTuple):
 def perftest(name, *options):
     shared = [name, "-R", "-F", "-p", "{port}", *options]
     return Program(name, shared, shared + ["{address}"], (r"^\s*\d+\s+\d+\s+[\d.]+\s",),
-                   has_ipv6=False)
+                   has_ipv6=False, is_hasty=True)
 
 
 def streams(way):
@@ -37,8 +40,8 @@ PROGRAMS = [
     Program("ucmatose", ["ucmatose", "-b", "{address}", "-p", "{port}", "-c", "4"],
             ["ucmatose", "-s", "{address}", "-p", "{port}", "-c", "4"], COMPLETE,
             capture="cm-ucmatose"),
-    Program("udaddy", ["udaddy", "-b", "{address}", "-p", "{port}", "-c", "4"],
-            ["udaddy", "-s", "{address}", "-p", "{port}", "-c", "4"], COMPLETE,
+    Program("udaddy", ["udaddy", "-b", "{address}", "-c", "4"],
+            ["udaddy", "-s", "{address}", "-c", "4"], COMPLETE,
             capture="cm-udaddy"),
     Program("rdma_client", ["rdma_server", "-s", "{address}", "-p", "{port}"],
             ["rdma_client", "-s", "{address}", "-p", "{port}"],
@@ -121,6 +124,9 @@ LOSSES = [
 ]
 
 
-def drop_rule(loss):
+def message_rule(number):
     """In nft's words: to QP 1, class and attribute of the MAD."""
-    return f"@th,104,24 1 @th,232,8 0x07 @th,352,16 {loss.number:#06x}"
+    return f"@th,104,24 1 @th,232,8 0x07 @th,352,16 {number:#06x}"
+
+
+REFUSAL_RULE = message_rule(0x12)

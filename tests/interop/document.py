@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """docs/interop.md: written from a run, and compared line by line."""
 import difflib
+import re
 
 import cases
 import cm_cases
 import differences
+
+# The sections that a part of a run makes.
+SECTIONS_OF_PART = {"connections": ("Connections", "Frames, field by field")}
 
 HEAD = """# Interoperation with the Linux kernel's soft RoCE
 
@@ -50,7 +54,9 @@ CONNECTIONS = """
 ## Connections
 
 Programs that connect by rdma_cm, unmodified at both ends: rdmacm-utils, among them `rstream` with
-its rsockets, and perftest with `-R`, which knows only IPv4 then.
+its rsockets, and perftest with `-R`, which knows only IPv4 then. Its client connects twice and
+gives up when the server does not listen again in time: in front of the emulated guest Verbena is
+always early, so there refusals are lost on the way and it asks again.
 """
 
 STORIES = """
@@ -189,6 +195,20 @@ def render(tried):
              LOST_MESSAGES, *lost_message_rows(tried_cm.losses),
              MEETINGS, *meeting_rows(tried.meetings), FRAMES, *difference_rows()]
     return "\n".join(parts) + "\n"
+
+
+def merged(stored, text, headings):
+    """The stored document with those sections of @text; one that it lacks goes to its place."""
+    old = dict(sections_of(stored))
+    return "".join(body if heading in headings or heading not in old else old[heading]
+                   for heading, body in sections_of(text))
+
+
+def sections_of(text):
+    """Pairs of heading and section; what comes first has no heading."""
+    parts = re.split(r"^(?=## )", text, flags=re.M)
+    return [(part.split("\n", 1)[0][3:] if part.startswith("## ") else "", part)
+            for part in parts]
 
 
 def compare(stored, text):

@@ -168,7 +168,7 @@ class Connecting(unittest.TestCase):
             for loss in cm_cases.LOSSES:
                 found = [cm_frames.messages_of(frame)[0].kind
                          for frame in frames.records_of(data) if frames.udp_packet(frame)
-                         and matches(cm_cases.drop_rule(loss), frame)]
+                         and matches(cm_cases.message_rule(loss.number), frame)]
                 wanted = [one.kind for one in cm_frames.messages(data) if one.kind == loss.kind]
                 self.assertEqual(found, wanted, capture)
 
@@ -211,6 +211,11 @@ class Writing(unittest.TestCase):
         tried.cells[("ib_send_bw", "rxe", "IPv4", 1024)] = False
         self.assertEqual(document.compare(before, before), [])
         self.assertTrue(document.compare(before, document.render(tried)))
+
+    def test_one_part_leaves_the_others_alone(self):
+        text = "# Title\n## A\nnew a\n## B\nnew b\n## C\nnew c\n"
+        self.assertEqual(document.merged("# Old\n## A\na\n## C\nc\n", text, ("B", "C")),
+                         "# Old\n## A\na\n## B\nnew b\n## C\nnew c\n")
 
     def test_what_else_an_end_is_told_is_a_difference(self):
         tried = session.Session(types.SimpleNamespace(build="."))

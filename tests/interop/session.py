@@ -206,7 +206,10 @@ class Session:
 
     def lose_first(self, victim, rule):
         """The first packet to that end that the rule matches will be lost."""
-        self.ask(victim, drop_command(f"{rule} numgen inc mod 1000000 == 0"))
+        self.lose_all(victim, f"{rule} numgen inc mod 1000000 == 0")
+
+    def lose_all(self, victim, rule):
+        self.ask(victim, drop_command(rule))
 
     def lost(self, victim):
         """How many were; from now on none."""
