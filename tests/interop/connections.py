@@ -9,7 +9,7 @@ import ends
 import frames
 import pair
 
-RUN_SECONDS = 40
+RUN_SECONDS = 60
 READY_SECONDS = 30
 FAMILIES = ("IPv4", "IPv6")
 KILLED = (137, -9)

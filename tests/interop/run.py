@@ -89,7 +89,7 @@ def run_with(tried, link_mtu, path_mtu):
                 tried.try_refusals()
             if options.only in (None, "losses") and path_mtu == 1024:
                 tried.try_losses()
-            if options.only in (None, "connections"):
+            if options.only in (None, "connections") and (options.long or path_mtu == 1024):
                 tried.connections.try_programs()
             if options.only in (None, "connections") and path_mtu == 1024:
                 tried.connections.try_stories()
@@ -140,7 +140,8 @@ def main(argv):
     subprocess.run([ends.script("install"), options.build], check=True)
     tried = session.Session(options)
     try:
-        for link_mtu, path_mtu in MTUS if options.only not in ONE_MTU else MTUS[:1]:
+        one_mtu = options.only in ONE_MTU or (options.only == "connections" and not options.long)
+        for link_mtu, path_mtu in MTUS[:1] if one_mtu else MTUS:
             run_with(tried, link_mtu, path_mtu)
     finally:
         shutil.rmtree(os.environ["RXE_PEER_RUN"], ignore_errors=True)
