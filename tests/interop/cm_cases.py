@@ -89,11 +89,10 @@ STORIES = [
     Story("refused", "the server rejects", ["REJECTED 28, 148 private bytes 'no'"], [REQUEST]),
     Story("unanswered", "the server destroys the request",
           ["REJECTED 28, 148 private bytes ''"], [REQUEST]),
-    Story("withdrawn", "the client gives up before an answer", [],
-          [REQUEST, "REJECTED 4, 148 private bytes ''"]),
+    Story("withdrawn", "the client gives up before an answer", [], [REQUEST]),
     Story("datagram", "datagrams: the server accepts", [DATAGRAM_ANSWER], [DATAGRAM_REQUEST]),
-    Story("datagram-nobody", "datagrams: nobody listens", ["UNREACHABLE 1"], []),
-    Story("datagram-refused", "datagrams: the server rejects", ["UNREACHABLE 2"],
+    Story("datagram-nobody", "datagrams: nobody listens", ["UNREACHABLE 1, 136 private bytes ''"], []),
+    Story("datagram-refused", "datagrams: the server rejects", ["UNREACHABLE 2, 136 private bytes 'no'"],
           [DATAGRAM_REQUEST]),
 ]
 # The answer comes after the request was repeated, and MRAs ask for patience.
@@ -119,7 +118,7 @@ class Loss(NamedTuple):
 LOSSES = [
     Loss("REQ", 0x10, False), Loss("REP", 0x13, True, repeated_by=("client", "server")),
     Loss("RTU", 0x14, False, repeated_by=("server",)),
-    Loss("DREQ", 0x15, False), Loss("DREP", 0x16, True), Loss("REJ", 0x12, True, "refused"),
+    Loss("DREQ", 0x15, False), Loss("DREP", 0x16, True), Loss("REJ", 0x12, True, "nobody"),
     Loss("SIDR_REQ", 0x17, False, "datagram"), Loss("SIDR_REP", 0x18, True, "datagram"),
 ]
 

@@ -227,8 +227,8 @@ static void serve(struct cm_end *end)
 			fail_errno("rdma_reject");
 		break;
 	case ANSWER_NONE:
+		/* As in Linux, what becomes of a request before it is accepted is not told. */
 		meeting_point(&end->probe, "asked");
-		event_pass(end, RDMA_CM_EVENT_REJECTED);
 		break;
 	case ANSWER_LEAVE:
 	case ANSWER_ABSENT:
