@@ -107,19 +107,19 @@ class Loss(NamedTuple):
     number: int
     is_answer: bool     # travels towards the client
     story: str = "parts"
-    repeated_by: tuple = ("client",)
+    repeated_by: str = "client"
 
     def is_slow(self, client):
         """The driver repeats after six seconds, Verbena at first after a tenth of one."""
-        verbena = "client" if client == "Verbena" else "server"
-        return verbena not in self.repeated_by
+        return (self.repeated_by == "client") != (client == "Verbena")
 
 
 LOSSES = [
-    Loss("REQ", 0x10, False), Loss("REP", 0x13, True, repeated_by=("client", "server")),
-    Loss("RTU", 0x14, False, repeated_by=("server",)),
+    Loss("REQ", 0x10, False), Loss("REP", 0x13, True, repeated_by="server"),
+    Loss("RTU", 0x14, False, repeated_by="server"),
     Loss("DREQ", 0x15, False), Loss("DREP", 0x16, True), Loss("REJ", 0x12, True, "nobody"),
-    Loss("SIDR_REQ", 0x17, False, "datagram"), Loss("SIDR_REP", 0x18, True, "datagram"),
+    # After a lost SIDR_REP the driver asks its program again, and only that can answer.
+    Loss("SIDR_REQ", 0x17, False, "datagram"),
 ]
 
 
