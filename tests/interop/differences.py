@@ -51,6 +51,13 @@ KNOWN = [
     Known("WRITE_* only in the run", "either", "rc-rkey-* rc-noperm-* rc-range-* rc-long",
           "the same, the other way round"),
     Known("SEND_* only in the run", "either", "rc-long", "the same"),
+    Known("vendor of REQ", "Verbena", "cm-*",
+          "enhanced connection establishment: librdmacm sends what ibv_query_ece() says, and the "
+          "driver's library does not know that call"),
+    Known("vendor of REP", "rxe", "cm-*",
+          "librdmacm gives back what the REQ said there"),
+    Known("MRA only in the run", "rxe", "cm-*",
+          "the answer to a REQ that Verbena repeats early, before the program has accepted"),
 ]
 
 
