@@ -54,8 +54,8 @@ PROGRAMS = [
 
 RESOLVED = ["ADDR_RESOLVED", "ROUTE_RESOLVED"]
 # Numbers are those of the other end's side, the areas of private data whole.
-REQUEST = ("CONNECT_REQUEST, resources 3, depth 4, retries 5, RNR retries 6, flow control 1, SRQ 0, "
-           "56 private bytes 'from the client'")
+REQUEST = ("CONNECT_REQUEST, resources 3, depth 4, retries 5, RNR retries 6, flow control 1, "
+           "SRQ 0, 56 private bytes 'from the client'")
 ANSWER = ("ESTABLISHED, resources 1, depth 2, retries 0, RNR retries 6, flow control 1, SRQ 0, "
           "196 private bytes 'from the server'")
 DATAGRAM_REQUEST = "CONNECT_REQUEST, 180 private bytes 'from the client'"
@@ -91,9 +91,10 @@ STORIES = [
           ["REJECTED 28, 148 private bytes ''"], [REQUEST]),
     Story("withdrawn", "the client gives up before an answer", [], [REQUEST]),
     Story("datagram", "datagrams: the server accepts", [DATAGRAM_ANSWER], [DATAGRAM_REQUEST]),
-    Story("datagram-nobody", "datagrams: nobody listens", ["UNREACHABLE 1, 136 private bytes ''"], []),
-    Story("datagram-refused", "datagrams: the server rejects", ["UNREACHABLE 2, 136 private bytes 'no'"],
-          [DATAGRAM_REQUEST]),
+    Story("datagram-nobody", "datagrams: nobody listens",
+          ["UNREACHABLE 1, 136 private bytes ''"], []),
+    Story("datagram-refused", "datagrams: the server rejects",
+          ["UNREACHABLE 2, 136 private bytes 'no'"], [DATAGRAM_REQUEST]),
 ]
 # The answer comes after the request was repeated, and MRAs ask for patience.
 # Of which messages get lost.

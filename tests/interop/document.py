@@ -66,12 +66,13 @@ told, the numbers and private data of both included, has to be what the tables o
 say; `--long` tries IPv6 too, and a server that answers after nine seconds. The number behind
 REJECTED is the reason of the REJ, that behind UNREACHABLE the status of the SIDR_REP. Whose process
 is killed is told nothing more. The driver's kernel parts from a peer on behalf of a killed program;
-of Verbena nobody is left who could, and the peer finds out when it sends.
+of Verbena nobody is left who could, and the peer finds out when it sends. What becomes of a request
+before it is accepted is not told, here as in Linux.
 """
 
 LOST_MESSAGES = """
-The first message of a kind is lost where it arrives. Where Verbena repeats it does so after a tenth of
-a second, the driver after six, which is left to `--long`.
+The first message of a kind is lost where it arrives. Where Verbena repeats it does so after a tenth
+of a second; the driver after six, which is left to `--long`.
 """
 
 FRAMES = """

@@ -126,7 +126,8 @@ class Connecting(unittest.TestCase):
     def test_messages_are_read(self):
         self.assertEqual([one.kind for one in self.talk], ["REQ", "REP", "RTU", "DREQ", "DREP"])
         request = self.talk[0].fields
-        self.assertEqual((request["MTU"], request["hop limit"], request["ACK timeout"]), (3, 64, 19))
+        self.assertEqual([request[name] for name in ("MTU", "hop limit", "ACK timeout")],
+                         [3, 64, 19])
         self.assertEqual(self.talk[1].fields["ACK delay"], 15)
         self.assertEqual(self.talk[3].fields["remote QPN"], self.talk[1].fields["QPN"])
 
@@ -150,7 +151,8 @@ class Connecting(unittest.TestCase):
         self.assertEqual(self.compare([other] + self.talk[1:]), ["private data of REQ"])
 
     def test_a_missing_message_is_seen(self):
-        self.assertEqual(self.compare(self.talk[:2] + self.talk[3:]), ["RTU only in the stored one"])
+        self.assertEqual(self.compare(self.talk[:2] + self.talk[3:]),
+                         ["RTU only in the stored one"])
         self.assertEqual(self.compare(self.talk[:4], by_beginner=False),
                          ["DREP only in the stored one"])
 
