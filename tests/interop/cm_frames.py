@@ -112,10 +112,18 @@ def family_of(gid):
     return "IPv4" if gid >> 32 == 0xffff else "IPv6"
 
 
+def conversations(talk):
+    """Those messages that belong to requests in @talk: without late answers to older ones."""
+    asked = {one.fields["local id"] for one in talk if one.kind in ("REQ", "SIDR_REQ")}
+    return [one for one in talk
+            if asked & {one.fields["local id"], one.fields.get("remote id")}]
+
+
 def normalised(talk):
     """Each message of the first conversation in @talk by (kind, whether its beginner sent
     it), with what every run draws anew replaced by what it means."""
     out = {}
+    talk = conversations(talk)
     for one in talk:
         fields = dict(one.fields)
         for name in DRAWN & fields.keys():

@@ -162,6 +162,7 @@ def run_until_let_in(wire, server, client):
             programs.pop().stop()
             problem = ""
         problem = problem or outcome(programs[0], "server", RUN_SECONDS - clock.seconds())
+        talk += cm_frames.messages(wire.cut())
     finally:
         for program in programs:
             program.stop()

@@ -156,6 +156,11 @@ class Connecting(unittest.TestCase):
         self.assertEqual(self.compare(self.talk[:4], by_beginner=False),
                          ["DREP only in the stored one"])
 
+    def test_late_answers_to_others_do_not_count(self):
+        late = cm_frames.messages(management("v4-cm-udaddy.pcap"))[1]
+        self.assertEqual(late.kind, "SIDR_REP")
+        self.assertEqual(self.compare([late] + self.talk), [])
+
     def test_a_client_that_came_too_early_is_known(self):
         client = types.SimpleNamespace(group="2")
         refused = cm_frames.messages(management("v6-cm-rej-no-listener.pcap"))
