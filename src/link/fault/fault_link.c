@@ -15,6 +15,8 @@
 
 #include "link/fault/fault_plan.h"
 #include "link/link.h"
+#include "wire/mad.h"
+#include "wire/packet.h"
 
 /* More than that in waiting is a queue that overflows: lost. */
 #define HELD_MAX 4096
@@ -34,6 +36,7 @@ struct fault_link {
 	struct fault_plan plan;
 	pthread_mutex_t lock; /* of the stream and the list; a leaf */
 	struct random_stream stream;
+	uint32_t cm_count; /* of the connection manager's messages that were sent */
 	TAILQ_HEAD(held_list, held_message) held; /* by due time */
 	uint32_t held_count;
 	struct send_batch batch; /* for what is due; used under the receive lock */
@@ -70,6 +73,16 @@ static void hold_message(struct fault_link *fault, const struct link_route *rout
 	TAILQ_INSERT_HEAD(&fault->held, held, next);
 }
 
+static bool is_of_cm(const uint8_t *bytes, uint32_t length)
+{
+	struct mad_header header;
+	struct packet packet;
+
+	return packet_parse(bytes, length, &packet) == REASON_NONE && packet.dest_qpn == MAD_QPN &&
+	       mad_parse(packet.payload, packet.payload_bytes, &header) == REASON_NONE &&
+	       header.mgmt_class == MAD_CLASS_CM;
+}
+
 /* False: the message does not leave with this batch. */
 static bool judge_message(struct fault_link *fault, const struct link_route *route,
 			  const uint8_t *bytes, struct send_message *message, vbn_time now)
@@ -77,6 +90,9 @@ static bool judge_message(struct fault_link *fault, const struct link_route *rou
 	struct fault_decision decision =
 		fault_plan_decide(&fault->plan, &fault->stream, message->length + ICRC_BYTES);
 
+	if (fault->plan.cm_loss_last && is_of_cm(bytes + message->offset, message->length) &&
+	    fault_plan_loses_cm(&fault->plan, ++fault->cm_count))
+		return false;
 	if (decision.is_dropped)
 		return false;
 	if (decision.is_duplicated)

@@ -116,6 +116,30 @@ static bool parse_delay(struct cursor value, struct fault_plan *plan)
 	return is_at_end(&value) && first <= last;
 }
 
+static bool take_number(struct cursor *cursor, uint32_t *number)
+{
+	uint64_t value;
+
+	if (!take_decimal(cursor, 0, UINT32_MAX, &value) || value == 0)
+		return false;
+	*number = (uint32_t)value;
+	return true;
+}
+
+static bool parse_cm_loss(struct cursor value, struct fault_plan *plan)
+{
+	uint32_t first, last;
+
+	if (!take_number(&value, &first))
+		return false;
+	last = first;
+	if (take_word(&value, "..") && !take_number(&value, &last))
+		return false;
+	plan->cm_loss_first = first;
+	plan->cm_loss_last = last;
+	return is_at_end(&value) && first <= last;
+}
+
 static bool parse_seed(struct cursor value, uint64_t *seed)
 {
 	return take_decimal(&value, 0, UINT64_MAX, seed) && is_at_end(&value);
@@ -128,6 +152,7 @@ enum key {
 	KEY_CORRUPT,
 	KEY_DELAY,
 	KEY_REORDER_BY,
+	KEY_CM_LOSS,
 	KEY_SEED,
 	KEY_COUNT
 };
@@ -142,6 +167,7 @@ static const struct {
 	[KEY_CORRUPT] = {"corrupt", "a percentage or a fraction up to 1"},
 	[KEY_DELAY] = {"delay", "a time like 50us or a range like 50us..2ms, at most 10s"},
 	[KEY_REORDER_BY] = {"reorder_by", "a time like 200us, at most 10s"},
+	[KEY_CM_LOSS] = {"cm_loss", "a number like 2 or a range like 1..3, counted from 1"},
 	[KEY_SEED] = {"seed", "a whole number"},
 };
 
@@ -160,6 +186,8 @@ static bool parse_value(enum key key, struct cursor value, struct fault_plan *pl
 		return parse_delay(value, plan);
 	case KEY_REORDER_BY:
 		return parse_time(value, &plan->reorder_ns_max);
+	case KEY_CM_LOSS:
+		return parse_cm_loss(value, plan);
 	case KEY_SEED:
 		return parse_seed(value, &plan->seed);
 	case KEY_COUNT:
@@ -187,7 +215,7 @@ static bool parse_part(const char *part, const char *end, uint32_t *seen, struct
 	if (key == KEY_COUNT) {
 		snprintf(error, error_bytes,
 			 "\"%.*s\": unknown fault; there are loss, reorder, dup, corrupt, delay, "
-			 "reorder_by and seed",
+			 "reorder_by, cm_loss and seed",
 			 length, part);
 		return false;
 	}

@@ -29,6 +29,8 @@ struct fault_plan {
 	uint64_t delay_ns_min; /* added to every packet, uniform between the two */
 	uint64_t delay_ns_max;
 	uint64_t reorder_ns_max; /* a reordered packet is held back 1 to so many more */
+	/* Of the connection manager's messages those that are lost, counted from 1; 0: none. */
+	uint32_t cm_loss_first, cm_loss_last;
 	uint64_t seed;
 };
 
@@ -46,13 +48,19 @@ struct fault_decision {
  * Reads a list "loss=1%,reorder=2%,dup=1%,corrupt=0.1%,delay=50us..2ms,seed=7", in any
  * order, each part at most once. Rates are percentages or fractions ("0.01"), down to
  * a millionth. delay is one time or a range; reorder_by=TIME sets reorder_ns_max; times
- * have the unit ns, us, ms or s. The empty text is a plan without faults. False: @error
+ * have the unit ns, us, ms or s. cm_loss is a number or a range of numbers, "3" or "1..2". The empty text is a plan without faults. False: @error
  * (may be NULL) names the part that is wrong and why; @plan is then unchanged.
  */
 bool fault_plan_parse(const char *text, struct fault_plan *plan, char *error, size_t error_bytes);
 
 /* A stream for @plan; @flow sets the streams of several directions or links apart. */
 struct random_stream fault_plan_stream(const struct fault_plan *plan, uint64_t flow);
+
+/* Whether the connection manager's message @number, counted from 1, is lost; draws nothing. */
+static inline bool fault_plan_loses_cm(const struct fault_plan *plan, uint32_t number)
+{
+	return plan->cm_loss_first <= number && number <= plan->cm_loss_last;
+}
 
 /* What happens to the next packet, of @packet_bytes bytes (at least 1). */
 struct fault_decision fault_plan_decide(const struct fault_plan *plan, struct random_stream *stream,

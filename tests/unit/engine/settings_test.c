@@ -191,7 +191,7 @@ static void bad_values_give_a_sentence_and_the_default(void **state)
 		{"VERBENA_RCVBUF", "x", "write a whole number"},
 		{"VERBENA_FAULT", "lost=1%",
 		 "\"lost=1%\": unknown fault; there are loss, reorder, dup, corrupt, delay, "
-		 "reorder_by and seed"},
+		 "reorder_by, cm_loss and seed"},
 	};
 
 	(void)state;

@@ -23,7 +23,7 @@ static struct fault_plan parsed(const char *text)
 static void reads_every_part(void **state)
 {
 	struct fault_plan plan = parsed("loss=1%,reorder=2.5%,dup=0.01,corrupt=0.1%,"
-					"delay=50us..2ms,reorder_by=1.5ms,seed=7");
+					"delay=50us..2ms,reorder_by=1.5ms,cm_loss=2..4,seed=7");
 
 	(void)state;
 	assert_int_equal(plan.loss_per_million, 10000);
@@ -33,7 +33,22 @@ static void reads_every_part(void **state)
 	assert_int_equal(plan.delay_ns_min, 50000);
 	assert_int_equal(plan.delay_ns_max, 2000000);
 	assert_int_equal(plan.reorder_ns_max, 1500000);
+	assert_int_equal(plan.cm_loss_first, 2);
+	assert_int_equal(plan.cm_loss_last, 4);
 	assert_int_equal(plan.seed, 7);
+}
+
+static void messages_of_the_connection_manager_are_counted(void **state)
+{
+	struct fault_plan none = parsed("loss=1%"), one = parsed("cm_loss=1"),
+			  range = parsed("cm_loss=2..3");
+
+	(void)state;
+	for (uint32_t number = 1; number < 5; number++) {
+		assert_false(fault_plan_loses_cm(&none, number));
+		assert_int_equal(fault_plan_loses_cm(&one, number), number == 1);
+		assert_int_equal(fault_plan_loses_cm(&range, number), number == 2 || number == 3);
+	}
 }
 
 static void reads_edges(void **state)
@@ -78,6 +93,10 @@ static void names_the_bad_part(void **state)
 		{"delay=1ms..", "\"delay=1ms..\"", "delay wants a time"},
 		{"delay=11s", "\"delay=11s\"", "delay wants a time"},
 		{"delay=1.5ns", "\"delay=1.5ns\"", "delay wants a time"},
+		{"cm_loss=0", "\"cm_loss=0\"", "cm_loss wants a number"},
+		{"cm_loss=3..2", "\"cm_loss=3..2\"", "cm_loss wants a number"},
+		{"cm_loss=1..", "\"cm_loss=1..\"", "cm_loss wants a number"},
+		{"cm_loss=4294967296", "\"cm_loss=4294967296\"", "cm_loss wants a number"},
 		{"seed=x", "\"seed=x\"", "seed wants a whole number"},
 		{"seed=18446744073709551616", "\"seed=18446744073709551616\"", "seed wants"},
 	};
@@ -192,6 +211,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reads_every_part),
+		cmocka_unit_test(messages_of_the_connection_manager_are_counted),
 		cmocka_unit_test(reads_edges),
 		cmocka_unit_test(names_the_bad_part),
 		cmocka_unit_test(rates_are_kept),

@@ -4,6 +4,10 @@
 
 #include <errno.h>
 
+#include "wire/mad.h"
+#include "wire/opcode.h"
+#include "wire/packet.h"
+
 #define PACKETS 1000
 #define MS VBN_MILLISECOND
 
@@ -83,6 +87,50 @@ static void losses_repeat_with_the_seed(void **state)
 			assert_false(is_same);
 		link->ops->close(link);
 	}
+}
+
+/* A management datagram of @mgmt_class; number_of() tells which it is. */
+static void send_management(struct link *link, const struct link_route *route, uint8_t mgmt_class,
+			    uint32_t number)
+{
+	const struct packet packet = {.opcode = SERVICE_UD << 5 | OPCODE_SEND_ONLY,
+				      .dest_qpn = MAD_QPN,
+				      .psn = number,
+				      .deth = {.qkey = MAD_QKEY, .source_qpn = MAD_QPN},
+				      .payload_bytes = MAD_BYTES};
+	const struct mad_header header = {.base_version = MAD_BASE_VERSION,
+					  .mgmt_class = mgmt_class};
+	uint32_t length = (uint32_t)packet_emit_header(&packet, batch.bytes);
+
+	memset(batch.bytes + length, 0, MAD_BYTES);
+	mad_emit(&header, batch.bytes + length);
+	batch.message_count = 1;
+	batch.messages[0] = (struct send_message){.length = length + MAD_BYTES};
+	batch.bytes_used = length + MAD_BYTES + ICRC_BYTES;
+	link->ops->send(link, route, &batch, MS);
+}
+
+/* Only messages of the connection manager are lost and counted. */
+static void chosen_messages_are_lost(void **state)
+{
+	static const uint32_t left[] = {100, 0, 101, 1, 2, 3, 4, 102, 8, 9};
+	struct link_route route;
+	struct link *link = open_fault("cm_loss=2..3", &route);
+
+	(void)state;
+	send_packets(link, &route, 100, 1, MS);
+	send_management(link, &route, MAD_CLASS_CM, 0);
+	send_packets(link, &route, 101, 1, MS);
+	for (uint32_t i = 1; i < 5; i++)
+		send_management(link, &route, MAD_CLASS_VENDOR_FIRST, i);
+	send_packets(link, &route, 102, 1, MS);
+	for (uint32_t i = 6; i < 10; i++)
+		send_management(link, &route, MAD_CLASS_CM, i);
+	receive_all(link, MS);
+	assert_int_equal(keeper.count, sizeof(left) / sizeof(left[0]));
+	for (uint32_t i = 0; i < keeper.count; i++)
+		assert_int_equal(number_of(&keeper.kept[i].packet), left[i]);
+	link->ops->close(link);
 }
 
 static void repeated_packets_come_twice(void **state)
@@ -223,6 +271,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(without_faults_nothing_changes),
 		cmocka_unit_test(losses_repeat_with_the_seed),
+		cmocka_unit_test(chosen_messages_are_lost),
 		cmocka_unit_test(repeated_packets_come_twice),
 		cmocka_unit_test(damaged_packets_are_dropped),
 		cmocka_unit_test(damage_on_the_wire_is_found),
