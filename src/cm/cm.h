@@ -331,7 +331,7 @@ int cm_sidr_query(struct cm_agent *agent, struct cm_connection *connection,
 int cm_sidr_answer(struct cm_agent *agent, struct cm_connection *connection,
 		   const struct cm_message *sidr_rep, vbn_time now, struct cm_out *out);
 
-/* --- what happens (receive.c, timeout.c) --- */
+/* --- what happens (receive.c, timeout.c, ending.c) --- */
 
 struct cm_arrival {
 	struct cm_path path; /* from remote_gid, to local_gid, by device */
@@ -354,6 +354,13 @@ struct cm_arrival {
  */
 enum reason cm_receive(struct cm_agent *agent, const struct cm_arrival *arrival, vbn_time now,
 		       struct cm_out *out);
+
+/*
+ * The peer is known to be dead, with nobody left who would answer for it: what would otherwise be
+ * told after all retries, or never, is told now. Nothing is sent.
+ */
+void cm_peer_died(struct cm_agent *agent, struct cm_connection *connection, vbn_time now,
+		  struct cm_out *out);
 
 /* When cm_deadline() wants to be called; NEVER: not at all. */
 vbn_time cm_next_deadline(const struct cm_agent *agent);

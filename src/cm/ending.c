@@ -115,6 +115,41 @@ void end_stale(struct cm_agent *agent, struct cm_connection *connection, vbn_tim
 	}
 }
 
+void cm_peer_died(struct cm_agent *agent, struct cm_connection *connection, vbn_time now,
+		  struct cm_out *out)
+{
+	switch (connection->state) {
+	case CM_REQ_SENT:
+	case CM_SIDR_SENT:
+		tell(connection, CM_EVENT_UNREACHABLE, 0, NULL, out);
+		end_closed(agent, connection, out);
+		break;
+	case CM_REQ_RCVD:
+		/* A kernel would have said so for a process that ends while it waits. */
+		tell(connection, CM_EVENT_REJECTED, CM_REJECT_TIMEOUT, NULL, out);
+		connection->sent_kind = 0;
+		end_refused(agent, connection, now);
+		break;
+	case CM_REP_SENT:
+	case CM_REP_RCVD:
+		/* As if somebody had answered for an id that is no more. */
+		tell(connection, CM_EVENT_REJECTED, CM_REJECT_COMM_ID, NULL, out);
+		end_in_timewait(agent, connection, now);
+		break;
+	case CM_ESTABLISHED:
+	case CM_DREQ_SENT:
+		end_disconnected(agent, connection, 0, NULL, now, out);
+		break;
+	case CM_IDLE: /* nothing is waited for, or it is over */
+	case CM_TIMEWAIT:
+	case CM_REFUSED:
+	case CM_SIDR_RCVD:
+	case CM_CLOSED:
+	case CM_STATE_COUNT:
+		break;
+	}
+}
+
 void end_by_reject(struct cm_agent *agent, struct cm_connection *connection,
 		   const struct cm_message *given, vbn_time now, struct cm_out *out)
 {

@@ -167,16 +167,14 @@ void connections_serve(struct connections *connections, vbn_time now)
 		connections_bury(connections);
 	for (int i = 0; i < DEADLINES_MAX; i++) {
 		struct cm_turn turn;
-		bool has_any, repeats;
+		bool has_any;
 
 		if (atomic_load(&connections->next_deadline) > now)
 			return;
+		connections_look_for_dead(connections, now);
 		cm_turn_begin(&turn, connections->engine);
 		has_any = cm_deadline(&connections->agent, now, &turn.out);
-		repeats = turn.out.datagram_count != 0;
 		cm_turn_end(&turn);
-		if (repeats)
-			connections_look_for_dead(connections, now);
 		if (!has_any)
 			return;
 	}

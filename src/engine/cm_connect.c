@@ -220,6 +220,7 @@ int engine_cm_connect(struct engine_cm_id *id, const struct cm_offer *with)
 	}
 	cm_turn_begin(&turn, id->engine);
 	id->is_busy = false;
+	id->has_near_peer = cm_is_near(id->engine, &id->destination);
 	if (id->stage == CM_STAGE_DESTROYED)
 		error = -ENOENT;
 	else
@@ -275,12 +276,14 @@ static int answer(struct engine_cm_id *id, const struct cm_offer *with, struct c
 int engine_cm_accept(struct engine_cm_id *id, const struct cm_offer *with, void *user)
 {
 	struct cm_turn turn;
+	uint32_t remote_id = 0;
 	int error;
 
 	cm_turn_begin(&turn, id->engine);
 	if (id->stage != CM_STAGE_CONNECT || !id->connection) {
 		error = cm_id_wrong_stage(id, "rdma_accept");
 	} else {
+		remote_id = id->connection->remote_id;
 		error = answer(id, with, &turn);
 		if (error == -EINVAL && !turn.out.datagram_count)
 			explain_call(EINVAL, "rdma_accept",
@@ -293,6 +296,8 @@ int engine_cm_accept(struct engine_cm_id *id, const struct cm_offer *with, void 
 			id->user = user;
 	}
 	cm_turn_end_and_run(&turn);
+	if (!error && !with)
+		cm_look_at_peer(id, remote_id);
 	return error;
 }
 

@@ -4,13 +4,15 @@
  *
  * A kernel takes down the connections of its dead. Here nobody is left who could, but the
  * processes of a host watch those they have connections with (membership.h), and who survives
- * takes down his own: the DREQ is answered by whoever of the peer's address still lives, since
- * nobody has those ids any more. Where nobody does it is repeated, and in the end the
- * program hears DISCONNECTED with a timeout.
+ * ends his own at once: nobody is there who would have to be told.
  *
- * Before a connection is established nobody watches. What has to be repeated then may be for
- * somebody dead, whose socket still takes it in: we look, once in a while, and clear up, so
- * that the next repetition comes to somebody who refuses it.
+ * Before a QP is connected nobody watches. What has to be repeated then may be for somebody dead,
+ * whose socket still takes it in: before it is repeated we look, once in a while, and clear up, so
+ * that it comes to another process of that address, who refuses it. Where the dead one was
+ * the last of its address nobody would. A peer that was near when the connection began and has no
+ * address on this host any more is dead as well. And who died between its answer and the
+ * moment when the QP here was connected was never watched: that is looked at when a connection is
+ * confirmed.
  */
 #include <string.h>
 
@@ -55,8 +57,8 @@ static bool take_one(struct connections *connections, struct dead_peer *dead)
 
 static bool is_with(const struct cm_connection *connection, const struct dead_peer *dead)
 {
-	return connection->state == CM_ESTABLISHED &&
-	       host_slot_of_qpn(connection->remote_qpn) == dead->slot &&
+	return connection->remote_id &&
+	       host_slot_of_communication_id(connection->remote_id) == dead->slot &&
 	       memcmp(connection->path.remote_gid, dead->address.gid, sizeof(dead->address.gid)) ==
 		       0;
 }
@@ -75,11 +77,61 @@ void connections_bury(struct connections *connections)
 			if (!id->connection || !is_with(id->connection, &dead))
 				continue;
 			cm_turn_make_room(&turn);
-			(void)cm_disconnect(&connections->agent, id->connection, NULL, turn.now,
-					    &turn.out);
+			cm_peer_died(&connections->agent, id->connection, turn.now, &turn.out);
 		}
 		cm_turn_end(&turn);
 	}
+}
+
+bool cm_is_near(struct engine *engine, const struct link_address *address)
+{
+	const struct host *host = membership_host(engine);
+
+	return host && host_has_receiver(host, address);
+}
+
+static bool waits_for_answer(const struct cm_connection *connection)
+{
+	return connection->state == CM_REQ_SENT || connection->state == CM_REP_SENT ||
+	       connection->state == CM_DREQ_SENT || connection->state == CM_SIDR_SENT;
+}
+
+/* All who wait for near peers whose address nobody has any more. */
+static void give_up_absent(struct connections *connections)
+{
+	struct engine_cm_id *id;
+	struct cm_turn turn;
+
+	cm_turn_begin(&turn, connections->engine);
+	LIST_FOREACH(id, &connections->ids, next)
+	{
+		if (!id->connection || !id->has_near_peer || !waits_for_answer(id->connection) ||
+		    cm_is_near(id->engine, &id->destination))
+			continue;
+		cm_turn_make_room(&turn);
+		cm_peer_died(&connections->agent, id->connection, turn.now, &turn.out);
+	}
+	cm_turn_end(&turn);
+}
+
+void cm_look_at_peer(struct engine_cm_id *id, uint32_t remote_id)
+{
+	const struct host *host = membership_host(id->engine);
+	uint32_t slot = host_slot_of_communication_id(remote_id);
+
+	if (host && id->has_near_peer && host_slot_is_dead(host, slot))
+		connections_note_death(id->engine, &id->destination, slot);
+}
+
+static bool is_repetition_due(struct connections *connections, vbn_time now)
+{
+	const struct cm_agent *agent = &connections->agent;
+	bool is_due;
+
+	pthread_mutex_lock(&connections->lock);
+	is_due = cm_next_deadline(agent) <= now && waits_for_answer(agent->heap);
+	pthread_mutex_unlock(&connections->lock);
+	return is_due;
 }
 
 void connections_look_for_dead(struct connections *connections, vbn_time now)
@@ -87,7 +139,10 @@ void connections_look_for_dead(struct connections *connections, vbn_time now)
 	struct host *host = membership_host(connections->engine);
 	vbn_time last = atomic_load(&connections->looked_at);
 
-	if (host && now >= vbn_time_add(last, LOOK_AGAIN_NS) &&
-	    atomic_compare_exchange_strong(&connections->looked_at, &last, now))
-		host_bury_all(host);
+	if (!host || now < vbn_time_add(last, LOOK_AGAIN_NS) ||
+	    !is_repetition_due(connections, now) ||
+	    !atomic_compare_exchange_strong(&connections->looked_at, &last, now))
+		return;
+	host_bury_all(host);
+	give_up_absent(connections);
 }

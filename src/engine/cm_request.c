@@ -112,6 +112,7 @@ static void fill_addresses(struct engine_cm_id *request, const struct engine_cm_
 	request->destination = incoming->datagram->source;
 	request->destination_port = incoming->ip.source_port;
 	request->has_destination = true;
+	request->has_near_peer = cm_is_near(request->engine, &request->destination);
 }
 
 static struct engine_cm_id *create_request(struct connections *connections,

@@ -74,6 +74,8 @@ struct engine_cm_id {
 	struct link_address source, destination; /* source: all zeros is any address */
 	sa_family_t family;			 /* 0: not bound */
 	bool has_destination;
+	/* A member of this host received there when the connection began (cm_deaths.c). */
+	bool has_near_peer;
 	uint16_t source_port, destination_port; /* host order */
 	bool has_device;
 	struct cm_device_facts device;
@@ -163,8 +165,12 @@ void connections_note_death(struct engine *engine, const struct link_address *ad
 			    uint32_t slot);
 /* cm_deaths.c: does so. */
 void connections_bury(struct connections *connections);
-/* The same file: a message was not answered. */
+/* The same file: a deadline is over, perhaps since a message was not answered. */
 void connections_look_for_dead(struct connections *connections, vbn_time now);
+/* The same file: @id was confirmed just now to @remote_id. Takes no lock of connections. */
+void cm_look_at_peer(struct engine_cm_id *id, uint32_t remote_id);
+/* The same file: whether a member of this host receives on @address. */
+bool cm_is_near(struct engine *engine, const struct link_address *address);
 /* The program ends: its connections are taken down with one message each. Waits for no lock. */
 void connections_leave(struct connections *connections);
 

@@ -112,6 +112,13 @@ void host_serve(struct host *host);
  */
 void host_bury_all(struct host *host);
 
+/*
+ * Whether a member receives on @address; dead ones count until they are buried. Takes no lock.
+ */
+bool host_has_receiver(const struct host *host, const struct link_address *address);
+/* Whether nobody lives in @slot any more, buried or not. Two system calls, no lock. */
+bool host_slot_is_dead(const struct host *host, uint32_t slot);
+
 /* The slot that any other QP number @qpn belongs to, on this host. */
 static inline uint32_t host_slot_of_qpn(uint32_t qpn)
 {

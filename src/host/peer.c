@@ -48,9 +48,9 @@ static bool is_readable(int fd)
 }
 
 /* Tries to take the name, for a moment: unlike a connection that leaves no trace at the owner. */
-static bool claim_stands(const struct host_peer *peer)
+static bool claim_stands(const struct host *host, uint32_t slot)
 {
-	struct host_name name = host_name_of_slot(peer->host->user, peer->slot, HOST_NAME_CLAIM);
+	struct host_name name = host_name_of_slot(host->user, slot, HOST_NAME_CLAIM);
 	int fd = host_name_bind(&name, HOST_NAME_TYPE, 0);
 
 	if (fd >= 0)
@@ -80,7 +80,7 @@ static int open_number(const struct host_peer *peer, pid_t pid)
 	if (fd < 0)
 		return pid > 0 && errno == ESRCH ? -ESRCH : -ENOSYS;
 	/* The number may have passed to another process, but not while the first one lived. */
-	if (claim_stands(peer))
+	if (claim_stands(peer->host, peer->slot))
 		return fd;
 	close(fd);
 	return -ESRCH;
@@ -235,6 +235,25 @@ static struct host_peer *make(struct host *host, const struct registry_member *m
 	return peer;
 }
 
+bool host_has_receiver(const struct host *host, const struct link_address *address)
+{
+	struct registry_member member;
+
+	for (uint32_t slot = 0; slot < HOST_SLOTS; slot++)
+		if (registry_read(&host->registry, slot, &member) &&
+		    address_index_of(&member, address) != HOST_ADDRESSES_MAX)
+			return true;
+	return false;
+}
+
+bool host_slot_is_dead(const struct host *host, uint32_t slot)
+{
+	const struct registry_slot *room = registry_slot(&host->registry, slot);
+
+	return !registry_generation_is_member(atomic_load(&room->generation)) ||
+	       !claim_stands(host, slot);
+}
+
 struct host_peer *host_attach(struct host *host, const struct link_address *address, uint32_t qpn)
 {
 	struct registry_member member;
@@ -297,7 +316,7 @@ bool host_peer_is_dead(struct host_peer *peer)
 	if (now < vbn_time_add(last, LOOK_AGAIN_NS) ||
 	    !atomic_compare_exchange_strong(&peer->looked_at, &last, now))
 		return false;
-	return !claim_stands(peer);
+	return !claim_stands(peer->host, peer->slot);
 }
 
 /* Members that live, as far as the registry knows, and are attached to @slot. */

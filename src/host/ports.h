@@ -137,6 +137,11 @@ static inline uint32_t host_communication_id(uint32_t slot, uint32_t random)
 	return slot << HOST_COMMUNICATION_ID_BITS | (own ? own : 1);
 }
 
+static inline uint32_t host_slot_of_communication_id(uint32_t id)
+{
+	return id >> HOST_COMMUNICATION_ID_BITS;
+}
+
 /* The same for the transaction id of a request that wants an answer. */
 static inline uint64_t host_transaction_id(uint32_t slot, uint64_t random)
 {
