@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -117,6 +118,71 @@ static void one_message_there_and_back(void **state)
 	rdma_destroy_ep(listener);
 }
 
+#define MESSAGES 10000
+/* All of them: a reply that waits for a timer instead of an event would take many times that. */
+#define MESSAGES_SECONDS 20
+
+/* Receives, then sends, message by message, sleeping for each completion. */
+static void *echo_many(void *argument)
+{
+	struct rdma_cm_id *listener = argument, *id;
+	static char message[32];
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
+
+	assert_int_equal(rdma_get_request(listener, &id), 0);
+	mr = rdma_reg_msgs(id, message, sizeof(message));
+	assert_non_null(mr);
+	assert_int_equal(rdma_post_recv(id, NULL, message, sizeof(message), mr), 0);
+	assert_int_equal(rdma_accept(id, NULL), 0);
+	for (int i = 0; i < MESSAGES; i++) {
+		assert_int_equal(rdma_get_recv_comp(id, &wc), 1);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(rdma_post_recv(id, NULL, message, sizeof(message), mr), 0);
+		assert_int_equal(rdma_post_send(id, NULL, message, sizeof(message), mr, 0), 0);
+		assert_int_equal(rdma_get_send_comp(id, &wc), 1);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	}
+	assert_int_equal(rdma_disconnect(id), 0);
+	assert_int_equal(rdma_dereg_mr(mr), 0);
+	rdma_destroy_ep(id);
+	return NULL;
+}
+
+/* Of each message sent one completion, and of each answer; never EAGAIN, and none comes late. */
+static void completions_come_one_by_one(void **state)
+{
+	struct rdma_cm_id *listener = listen_at_any_port(), *id;
+	static char message[32];
+	struct timespec began, ended;
+	struct ibv_mr *mr;
+	pthread_t thread;
+	struct ibv_wc wc;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, echo_many, listener), 0);
+	id = prepare(ntohs(rdma_get_src_port(listener)));
+	mr = rdma_reg_msgs(id, message, sizeof(message));
+	assert_non_null(mr);
+	assert_int_equal(rdma_connect(id, NULL), 0);
+	clock_gettime(CLOCK_MONOTONIC, &began);
+	for (int i = 0; i < MESSAGES; i++) {
+		assert_int_equal(rdma_post_recv(id, NULL, message, sizeof(message), mr), 0);
+		assert_int_equal(rdma_post_send(id, NULL, message, sizeof(message), mr, 0), 0);
+		assert_int_equal(rdma_get_send_comp(id, &wc), 1);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(rdma_get_recv_comp(id, &wc), 1);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	}
+	clock_gettime(CLOCK_MONOTONIC, &ended);
+	assert_in_range(ended.tv_sec - began.tv_sec, 0, MESSAGES_SECONDS);
+	assert_int_equal(rdma_disconnect(id), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(rdma_dereg_mr(mr), 0);
+	rdma_destroy_ep(id);
+	rdma_destroy_ep(listener);
+}
+
 static void refusal_is_an_errno(void **state)
 {
 	struct rdma_cm_id *listener = listen_at_any_port();
@@ -177,6 +243,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_message_there_and_back),
+		cmocka_unit_test(completions_come_one_by_one),
 		cmocka_unit_test(refusal_is_an_errno),
 		cmocka_unit_test(listener_refuses),
 		cmocka_unit_test(address_of_others_makes_no_endpoint),
