@@ -3,7 +3,7 @@
 from typing import Any, Callable, NamedTuple, Optional
 
 import places
-from judgement import NONE, AtLeast, AtMost
+from judgement import ANYTHING, NONE, AtLeast, AtMost
 from programs import Bench
 
 
@@ -43,6 +43,11 @@ def with_loss(name, loss, least):
                   lambda bench: bench.write_rate_with_loss(loss), Bench.write_rate, AtLeast(least))
 
 
+def cm_connect(name, place, where):
+    return Figure(name, f"cmtime, connections at once {where}, against as many TCP connects", "us",
+                  place, ("cmtime",), Bench.cm_connect, Bench.tcp_connect, ANYTHING)
+
+
 FIGURES = [
     write_bw("write_bw", places.two_addresses, "between two addresses"),
     write_bw("write_bw_one_address", places.one_address, "under one address"),
@@ -61,4 +66,6 @@ FIGURES = [
     Figure("idle_poll", "ibv_poll_cq beside 10,000 idle QPs, against one", "ns",
            places.two_addresses, (), lambda bench: bench.idle_poll(10000),
            lambda bench: bench.idle_poll(1), AtMost(1.5)),
+    cm_connect("cm_connect", places.two_addresses, "between two addresses"),
+    cm_connect("cm_connect_one_address", places.one_address, "under one address"),
 ]

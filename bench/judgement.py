@@ -35,4 +35,16 @@ class NoneAtAll:
         return not any(ours)
 
 
+class Anything:
+    """A figure that is only shown."""
+
+    def __str__(self):
+        return "-"
+
+    def holds(self, ours, peer):
+        del ours, peer
+        return True
+
+
 NONE = NoneAtAll()
+ANYTHING = Anything()

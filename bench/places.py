@@ -10,6 +10,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "tests", "conformance"))
 # The tests run programs in pairs as well, with the same care; see pair.py there.
 import hosts  # noqa: E402  pylint: disable=wrong-import-position
 import pair  # noqa: E402,F401  pylint: disable=wrong-import-position,unused-import
+import rdmacm_programs  # noqa: E402,F401  pylint: disable=wrong-import-position,unused-import
 
 Unavailable = hosts.Unavailable
 

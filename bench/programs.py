@@ -2,11 +2,13 @@
 """Runs measuring programs between two ends and returns what they measured."""
 import contextlib
 import os
+import time
 from typing import NamedTuple
+
 
 import places
 import readings
-from places import pair
+from places import pair, rdmacm_programs
 
 RUN_SECONDS = 300
 SMALL = 16
@@ -23,10 +25,13 @@ class Amounts(NamedTuple):
     seconds: int       # of iperf3 and qperf, which count in nothing else
     milliseconds: int  # of the senders of incast
     polls: int
+    connections: int   # at once
 
 
-FULL = Amounts(2000, 20000, 2, 3000, 2000)
-QUICK = Amounts(20, 50, 1, 150, 20)
+FULL = Amounts(2000, 20000, 2, 3000, 2000, 1000)
+QUICK = Amounts(20, 50, 1, 150, 20, 20)
+# Of cmtime, besides the one that is compared.
+STEPS = ("create qp", "disconnect", "destroy")
 
 
 class Bench:
@@ -107,7 +112,39 @@ class Bench:
             self.notes.setdefault(label, []).append(readings.labelled(label)(text))
         return readings.labelled("ns of a poll")(text)
 
+    def cm_connect(self):
+        """cmtime's server does not end, and listens on no socket that could be seen."""
+        server, client = self.ends
+        port = str(pair.free_port())
+        words = ["cmtime", "-p", port, "-c", str(self.amounts.connections)]
+        serving = pair.Program(server.verbs() + words + ["-b", server.address])
+        connecting, problem = None, None
+        try:
+            connecting, problem = rdmacm_programs.wait_for_client(
+                serving, lambda: pair.Program(client.verbs() + words + ["-s", server.address]),
+                time.monotonic() + RUN_SECONDS, (0,))
+            text = connecting.output()
+        finally:
+            serving.stop()
+            if connecting:
+                connecting.stop()
+        if problem:
+            raise Failed(f"{' '.join(words)}\n{problem}\n{text}\n{serving.output()}")
+        for step in STEPS:
+            self.notes.setdefault(f"{step}, us", []).append(readings.cmtime_step(step)(text))
+        connect = readings.cmtime_step("connect")(text)
+        self.notes.setdefault("connections per second", []).append(1e6 / connect)
+        return connect
+
     # --- the peers ---
+
+    def tcp_connect(self):
+        server, client = self.ends
+        port = pair.free_port()
+        command = [self.program("tcp_connects"), "-p", str(port), "-n",
+                   str(self.amounts.connections)]
+        return readings.labelled("connect")(self.run_pair(
+            server.plain + command, client.plain + command + [server.address], port))
 
     def iperf3_rate(self):
         server, client = self.ends

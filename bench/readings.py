@@ -80,6 +80,17 @@ def qperf_latency(text):
     return latency
 
 
+def cmtime_step(step):
+    """A reader of one row of cmtime's table: microseconds of a connection, its last column."""
+    def read(text):
+        found = re.findall(rf"^{re.escape(step)} *:(?:\s+[\d.]+){{3}}\s+([\d.]+)\s*$", text,
+                           flags=re.M)
+        if len(found) != 1:
+            fail(f'"{step}" of cmtime', text)
+        return number(found[0], f'"{step}" of cmtime', text)
+    return read
+
+
 def labelled(label):
     """A reader of lines "label: number" of our own programs, where 0 is a figure too."""
     def read(text):

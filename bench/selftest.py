@@ -20,6 +20,12 @@ RATE = """
  1048576    1000             157.75             100.00 \t\t   0.000124
 -----------------------------------------------------------------------------
 """
+CMTIME = """
+step              total ms     max ms     min us  us / conn
+create qp    :       42.11       0.30      31.00      42.11
+connect      :      158.20     150.01    5000.00     158.20
+disconnect   :       90.00      80.10    2000.50      90.00
+"""
 QPERF = "tcp_lat:\n    latency  =  15.6 us\nquit:\n"
 
 
@@ -32,6 +38,8 @@ class Readers(unittest.TestCase):
         self.assertEqual(readings.qperf_latency(QPERF.replace("us", "ms")), 15600)
         self.assertEqual(readings.iperf3_rate('{"end":{"sum_received":{"bits_per_second":8e9}}}'),
                          1000)
+        self.assertEqual(readings.cmtime_step("connect")(CMTIME), 158.2)
+        self.assertEqual(readings.cmtime_step("create qp")(CMTIME), 42.11)
         self.assertEqual(readings.labelled("dropped")("MB/s: 3.5\ndropped: 0\n"), 0)
 
     def test_what_cannot_be_read_is_told(self):
@@ -48,6 +56,9 @@ class Readers(unittest.TestCase):
             (readings.qperf_latency, QPERF.replace("15.6 us", "2 sec")),
             (readings.iperf3_rate, '{"error": "unable to connect"}'),
             (readings.iperf3_rate, "iperf3: error"),
+            (readings.cmtime_step("destroy"), CMTIME),
+            (readings.cmtime_step("connect"), CMTIME + CMTIME),
+            (readings.cmtime_step("connect"), CMTIME.replace("158.20\n", "\n")),
             (readings.labelled("dropped"), "dropped after 100 ms: 3\n"),
             (readings.labelled("dropped"), "dropped: -1\n"),
         ]
