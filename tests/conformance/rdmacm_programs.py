@@ -38,6 +38,34 @@ The distribution's rdmacm-utils, unmodified, on the links of [conformance.md](co
 (`rstream`, `riostream`, `rcopy`, `udpong`) are the distribution's, on top of our rdma_cm and verbs.
 `-` marks what cannot be: a server that listens by IPv4 alone; `udpong`, whose datagrams need LIDs
 and whose addresses are told by ordinary sockets, between virtual hosts.
+
+`rpoll` and `rselect` of rdma-core 44 spin for ever when they are called again after one ran out of time;
+that is its own mistake, on every device, and mended in later ones.
+
+## How long it takes
+
+What Linux has, unless it says otherwise; `tests/connections` tries each step with real processes.
+
+- A message that is not answered is repeated after 0.1, 0.4, 1.6 and 6.4 s (Linux does not), then 15 times
+  every 6.4 s. 112 s after the first one the program is told: `UNREACHABLE` for a request, an answer, or a
+  query of a datagram service; `DISCONNECTED`, with the status -110, for a farewell.
+- While a program has not answered a request its library asks the peer for patience, so the peer waits for
+  19 minutes more at most.
+- Timewait is 2.1 s: 4.096 us * 2^19, from the lifetime of a packet that Linux assumes, or 2^t with
+  `RDMA_OPTION_ID_ACK_TIMEOUT` t. `TIMEWAIT_EXIT` comes then, if the endpoint still exists.
+- A listener lets as many requests wait unread as its backlog says, 1,024 at most and by default. Of
+  more those that come last are `REJECTED` with the status 28, as by a program.
+- A process that ends takes its connections down by a DREQ each. Of one that is killed this is left to
+  the others: processes of the same host (user and network namespace) are told `DISCONNECTED` at once
+  if they were connected. In the middle of a handshake it is noticed when a message is repeated, 6.4 s
+  later at most: the active side is told `REJECTED`, with the status 8 where another process of that
+  address answers, and `UNREACHABLE` where nobody has the address any more; the passive side
+  `REJECTED` with the status 6. Between hosts a killed process is noticed by the 112 s above, or by
+  the requests that its QP does not acknowledge.
+- A process that is stopped delays only what is its own. What is nobody's (a request that nobody
+  listens for) is answered by one process of that address, and is repeated while that one is stopped.
+
+## What works
 """
 
 
