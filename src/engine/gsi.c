@@ -147,8 +147,13 @@ static bool is_for_us(struct engine *engine, const struct gsi_way *way,
 	    (way->destination_qpn && way->destination_qpn != MAD_QPN) ||
 	    !links_find(engine, &way->destination))
 		return false;
-	return !host || host_management_slot(host, &way->destination, batch->bytes,
-					     batch->messages[0].length) == host_slot(host);
+	if (!host)
+		return true;
+	/* It may be for any process of the host. */
+	if (host_management_is_anonymous(batch->bytes, batch->messages[0].length))
+		return false;
+	return host_management_slot(host, &way->destination, batch->bytes,
+				    batch->messages[0].length) == host_slot(host);
 }
 
 /* @outside: the link of the way's source. */

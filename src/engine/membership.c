@@ -16,6 +16,10 @@
 #define QPN_OWN_MASK ((1u << HOST_QPN_BITS) - 1)
 #define FORWARD_BUDGET 64
 #define WAKES_AT_ONCE 16
+/* Of messages that are shown to all: as many connection attempts as are given up in a burst. */
+#define SHARES_MAX 1000u
+/* Whoever sleeps wakes once a second in any case. */
+#define GUARD_NS (500 * VBN_MILLISECOND)
 
 void membership_init(struct membership *membership)
 {
@@ -271,6 +275,44 @@ bool membership_forward(struct engine *engine, uint32_t slot, const struct link_
 		return false;
 	host_steer_again(host, &packet->destination, clock_now());
 	return true;
+}
+
+/* So that a flood of forged ones is not multiplied. */
+static bool may_share(struct membership *membership, vbn_time now)
+{
+	vbn_time begun = atomic_load(&membership->shares_begun);
+
+	if (now >= vbn_time_add(begun, VBN_SECOND) &&
+	    atomic_compare_exchange_strong(&membership->shares_begun, &begun, now))
+		atomic_store(&membership->share_count, 0);
+	return atomic_fetch_add(&membership->share_count, 1) < SHARES_MAX;
+}
+
+bool membership_share(struct engine *engine, const struct link_packet *packet)
+{
+	struct host *host = membership_host(engine);
+	struct host_slot_set listeners;
+	bool is_shared = false;
+
+	if (!host || !host_management_is_anonymous(packet->bytes, packet->length) ||
+	    !may_share(&engine->membership, clock_now()))
+		return false;
+	listeners = host_management_listeners(host, &packet->destination);
+	for (uint32_t slot = 0; slot < HOST_SLOTS; slot++)
+		if (host_slot_set_has(&listeners, slot))
+			is_shared |= host_forward(host, slot, packet);
+	return is_shared;
+}
+
+void membership_guard(struct engine *engine, vbn_time now)
+{
+	struct membership *membership = &engine->membership;
+	struct host *host = membership_host(engine);
+	vbn_time last = atomic_load_explicit(&membership->guarded_at, memory_order_relaxed);
+
+	if (host && now >= vbn_time_add(last, GUARD_NS) &&
+	    atomic_compare_exchange_strong(&membership->guarded_at, &last, now))
+		host_guard(host);
 }
 
 /* --- flows --- */

@@ -35,6 +35,9 @@ struct membership {
 	_Atomic bool has_wakes;
 	pthread_mutex_t forward_lock;  /* only tried: one thread reads forwarded packets */
 	_Atomic vbn_time last_forward; /* when one came last */
+	_Atomic vbn_time guarded_at;   /* membership_guard() */
+	_Atomic vbn_time shares_begun; /* a second of membership_share() */
+	_Atomic uint32_t share_count;  /* in it */
 };
 
 void membership_init(struct membership *membership);
@@ -61,6 +64,18 @@ bool membership_poll(struct engine *engine, struct pass *pass);
 bool membership_is_others(struct engine *engine, const struct link_packet *packet, uint32_t *slot);
 /* A packet for the process of @slot: true if it went there; false also if that is ours. */
 bool membership_forward(struct engine *engine, uint32_t slot, const struct link_packet *packet);
+
+/*
+ * A message of the connection manager that nothing tells whose it is, and that is not ours: a copy goes
+ * to each other member that may have been asked for a connection. False: there is none, or there
+ * were too many such messages lately.
+ */
+bool membership_share(struct engine *engine, const struct link_packet *packet);
+/*
+ * Now and then: buries the members next to us that are dead. Whom nobody is connected with is
+ * missed by nobody, and what its listeners are sent would stay in its sockets.
+ */
+void membership_guard(struct engine *engine, vbn_time now);
 
 /*
  * Who the flow goes to: a member of this host or, with no peer, somebody elsewhere.

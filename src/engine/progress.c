@@ -157,12 +157,18 @@ static void deliver_management(const struct receiver *receiver, const struct lin
 			       const struct packet *packet)
 {
 	struct engine *engine = receiver->engine;
+	enum reason reason;
 	uint32_t slot;
 
 	if (receiver->is_forwarding || receiver->link == engine->self_link ||
-	    !membership_is_others(engine, arrived, &slot))
-		count_received(engine, gsi_receive(engine, arrived, packet), 1);
-	else if (membership_forward(engine, slot, arrived))
+	    !membership_is_others(engine, arrived, &slot)) {
+		reason = gsi_receive(engine, arrived, packet);
+		if (reason == REASON_DROP_CM_ID && !receiver->is_forwarding &&
+		    membership_share(engine, arrived))
+			counters_add(&engine->statistics.room->head.process.forwarded, 1);
+		else
+			count_received(engine, reason, 1);
+	} else if (membership_forward(engine, slot, arrived))
 		counters_add(&engine->statistics.room->head.process.forwarded, 1);
 	else
 		count_received(engine, REASON_DROP_NO_QP, 1);
@@ -437,6 +443,7 @@ bool progress(struct engine *engine, bool all, const struct audience *audience)
 	if (gsi_next_deadline(&engine->gsi) <= pass->core.now)
 		gsi_serve(engine, pass->core.now);
 	serve_connections(engine, pass->core.now);
+	membership_guard(engine, pass->core.now);
 	/* What the deadlines or the last QPs sent to this process itself. */
 	if (engine->self_link && has_packets(engine->self_link, pass->core.now))
 		has_found |= serve_link(engine, engine->self_link, pass);

@@ -17,6 +17,9 @@
 
 #include "host/steering.h"
 
+/* So many who live below us: each member is looked after by several, some of whom may be stopped. */
+#define GUARD_REACH 8
+
 /* Others connect to a claim to watch it, and are never accepted. */
 #define CLAIM_BACKLOG 4096
 
@@ -185,6 +188,35 @@ bool host_bury(struct host *host, uint32_t slot, uint32_t generation)
 	}
 	close(claim);
 	return true;
+}
+
+static void bury_neighbours(struct host *host)
+{
+	uint32_t alive = 0;
+
+	for (uint32_t i = 1; i < HOST_SLOTS && alive < GUARD_REACH; i++) {
+		uint32_t slot = (host->slot + HOST_SLOTS - i) % HOST_SLOTS;
+		uint32_t generation =
+			atomic_load(&registry_slot(&host->registry, slot)->generation);
+
+		if ((generation & 3) != 0)
+			alive += !host_bury(host, slot, generation);
+	}
+}
+
+/* Who buried a member, or came and left, has steered the addresses that he has himself. */
+static void steer_after_others(struct host *host)
+{
+	uint64_t changes = atomic_load(&host->registry.header->changes);
+
+	if (atomic_exchange(&host->guarded_changes, changes) != changes)
+		steering_update_all(host);
+}
+
+void host_guard(struct host *host)
+{
+	bury_neighbours(host);
+	steer_after_others(host);
 }
 
 void host_bury_all(struct host *host)

@@ -99,6 +99,9 @@ int host_open_address(struct host *host, const struct link_address *address,
 /* The caller found the socket of @address empty at @now; shown to those who send to us. */
 void host_served(struct host *host, const struct link_address *address, vbn_time now);
 
+/* Whether any member receives on @address. */
+bool host_has_address(const struct host *host, const struct link_address *address);
+
 /* Readable when a newcomer asks; host_serve() answers all that wait. Any thread. */
 int host_ask_descriptor(const struct host *host);
 void host_serve(struct host *host);
@@ -111,6 +114,13 @@ void host_serve(struct host *host);
  * have connections with them. For who gets no answer from a member that it has none with.
  */
 void host_bury_all(struct host *host);
+/*
+ * Buries who is dead among the next lower slots (behind the lowest comes the highest), as far as the
+ * eighth who lives; and steers by what the registry says now, if others changed it. Where each
+ * member does so now and then nobody stays unburied, and nothing is steered to the dead. Some
+ * tens of system calls at most. Any thread.
+ */
+void host_guard(struct host *host);
 
 /*
  * Whether a member receives on @address; dead ones count until they are buried. Takes no lock.

@@ -91,6 +91,12 @@ static uint32_t slot_in(const uint8_t *id)
 	return id[0] >> (8 - HOST_SLOT_BITS);
 }
 
+static bool names_receiver(uint32_t attribute)
+{
+	return attribute >= MANAGEMENT_CM_MRA && attribute <= MANAGEMENT_CM_APR &&
+	       attribute != MANAGEMENT_CM_SIDR_REQ && attribute != MANAGEMENT_CM_SIDR_REP;
+}
+
 static uint32_t slot_of_message(const struct host *host, const struct link_address *address,
 				const uint8_t *packet)
 {
@@ -100,7 +106,7 @@ static uint32_t slot_of_message(const struct host *host, const struct link_addre
 		return slot_of_listener(host, load_be64(packet + MANAGEMENT_SERVICE_ID), address);
 	if (attribute == MANAGEMENT_CM_SIDR_REP)
 		return slot_in(packet + MANAGEMENT_FIRST_ID);
-	if (attribute >= MANAGEMENT_CM_MRA && attribute <= MANAGEMENT_CM_APR)
+	if (names_receiver(attribute) && load_be32(packet + MANAGEMENT_SECOND_ID))
 		return slot_in(packet + MANAGEMENT_SECOND_ID);
 	return ANY_SLOT;
 }
@@ -131,4 +137,25 @@ uint32_t host_management_slot(const struct host *host, const struct link_address
 	members = steering_members(&host->registry, destination);
 	slot = management_default_slot(&host->registry, &members);
 	return serves_management(&host->registry, slot) ? slot : host->slot;
+}
+
+bool host_management_is_anonymous(const uint8_t *packet, size_t length)
+{
+	return length >= MANAGEMENT_BYTES && packet[0] == MANAGEMENT_OPCODE &&
+	       !(packet[MANAGEMENT_METHOD] & MANAGEMENT_METHOD_RESPONSE) &&
+	       packet[MANAGEMENT_CLASS] == MANAGEMENT_CLASS_CM &&
+	       names_receiver(load_be16(packet + MANAGEMENT_ATTRIBUTE)) &&
+	       !load_be32(packet + MANAGEMENT_SECOND_ID);
+}
+
+struct host_slot_set host_management_listeners(const struct host *host,
+					       const struct link_address *address)
+{
+	struct host_slot_set set = steering_members(&host->registry, address);
+
+	host_slot_set_remove(&set, host->slot);
+	for (uint32_t slot = 0; slot < HOST_SLOTS; slot++)
+		if (!registry_listener_count(registry_slot(&host->registry, slot)))
+			host_slot_set_remove(&set, slot);
+	return set;
 }

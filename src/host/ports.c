@@ -52,6 +52,22 @@ int host_port_claim(struct host_ports *ports, const struct host_port_wish *wish,
 	return error;
 }
 
+void host_port_share(struct host_ports *ports, struct host_port *port, bool reuses_address,
+		     bool is_family_only)
+{
+	uint32_t word;
+
+	if (ports_are_inherited(ports))
+		return;
+	pthread_mutex_lock(&ports->lock);
+	word = port->claim.word & ~(REGISTRY_PORT_REUSES | REGISTRY_PORT_FAMILY_ONLY);
+	word |= (reuses_address ? REGISTRY_PORT_REUSES : 0) |
+		(is_family_only ? REGISTRY_PORT_FAMILY_ONLY : 0);
+	if (port->listener == PORT_NO_INDEX)
+		port_set_word(ports, port, word);
+	pthread_mutex_unlock(&ports->lock);
+}
+
 uint16_t host_port_number(const struct host_port *port)
 {
 	return (uint16_t)(port->claim.word & REGISTRY_PORT_NUMBER);

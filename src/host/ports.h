@@ -44,6 +44,9 @@
  *     which the asker chose (host_transaction_id());
  *   - whatever else, and what those name who are not there: nobody in particular. It goes to the
  *     lowest slot that serves management (host_ports_open()), or where none does to the lowest.
+ *     So does a message of the connection manager with 0 for that id: a REJ of somebody who gave
+ *     up his request before he heard of it. Which member has the request nothing in it tells;
+ *     who gets it and has not shows it to all others that listen.
  *
  * The kernel's program says the same as host_management_slot(), but for listeners beyond what
  * a program may hold; who receives those forwards them (forward.h). A stopped member stops
@@ -57,6 +60,7 @@
 #include <stdint.h>
 
 #include "host/host.h"
+#include "host/names.h"
 #include "link/link.h"
 
 enum host_port_space {
@@ -100,6 +104,12 @@ struct host_port_wish {
  */
 int host_port_claim(struct host_ports *ports, const struct host_port_wish *wish,
 		    struct host_port **port);
+/*
+ * The claim is shared by other rules from now on, which only those meet who come later. Not one
+ * that listens.
+ */
+void host_port_share(struct host_ports *ports, struct host_port *port, bool reuses_address,
+		     bool is_family_only);
 uint16_t host_port_number(const struct host_port *port);
 uint64_t host_port_service_id(const struct host_port *port);
 /*
@@ -155,5 +165,10 @@ static inline uint64_t host_transaction_id(uint32_t slot, uint64_t random)
  */
 uint32_t host_management_slot(const struct host *host, const struct link_address *destination,
 			      const uint8_t *packet, size_t length);
+/* Whether such a packet is a message of the connection manager for an id that its sender knows not. */
+bool host_management_is_anonymous(const uint8_t *packet, size_t length);
+/* Members other than this one that listen and receive on @address. */
+struct host_slot_set host_management_listeners(const struct host *host,
+					       const struct link_address *address);
 
 #endif

@@ -123,6 +123,9 @@ static void write_attributes(struct writer *writer, uint32_t manager)
 	write_unless(writer, BPF_JGE, MANAGEMENT_CM_MRA, manager);
 	JUMP(BPF_JGT, MANAGEMENT_CM_APR, 0, 1);
 	STATEMENT(BPF_RET | BPF_K, manager);
+	STATEMENT(BPF_LD | BPF_W | BPF_ABS, MANAGEMENT_SECOND_ID);
+	JUMP(BPF_JEQ, 0, 0, 1);
+	STATEMENT(BPF_RET | BPF_K, manager);
 	write_slot_in(writer, MANAGEMENT_SECOND_ID);
 }
 

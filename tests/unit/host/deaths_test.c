@@ -77,6 +77,61 @@ static void what_the_dead_had_goes_to_who_lives(void **state)
 	member_leave(&first);
 }
 
+/* Nobody has connections with any of them. */
+static void each_member_buries_those_below_it(void **state)
+{
+	struct link_address address = members_address("127.24.5.4");
+	struct child_member children[4];
+	struct member first, last;
+
+	(void)state;
+	assert_int_equal(member_join(&first), 0);
+	assert_int_equal(member_open(&first, &address), 0);
+	for (int i = 0; i < 4; i++) {
+		children[i] = child_join(&address);
+		assert_int_equal(children[i].error, 0);
+	}
+	assert_int_equal(member_join(&last), 0);
+	assert_int_equal(member_open(&last, &address), 0);
+	host_guard(first.host);
+	host_guard(last.host);
+	assert_int_equal(count_members(first.host), 6);
+	/* Wherever their slots lie, one of the two is the next above each of them. */
+	for (int i = 0; i < 4; i++)
+		child_kill(&children[i]);
+	host_guard(last.host);
+	host_guard(first.host);
+	assert_int_equal(count_members(first.host), 2);
+	assert_true(is_reached(&first, &address));
+	assert_true(is_reached(&last, &address));
+	member_leave(&last);
+	member_leave(&first);
+}
+
+/* Who buries it has not its address, and cannot steer there. */
+static void the_dead_of_other_addresses_are_steered_around(void **state)
+{
+	struct link_address address = members_address("127.24.5.5");
+	struct member stays, passes;
+	struct child_member child;
+	size_t lengths[4];
+
+	(void)state;
+	assert_int_equal(member_join(&stays), 0);
+	assert_int_equal(member_open(&stays, &address), 0);
+	child = child_join(&address);
+	assert_int_equal(child.error, 0);
+	child_kill(&child);
+	/* Who comes buries all who are dead. */
+	assert_int_equal(member_join(&passes), 0);
+	assert_int_equal(count_members(stays.host), 2);
+	host_guard(stays.host);
+	send_to_qpn(&address, child.slot << HOST_QPN_BITS, 40);
+	assert_int_equal(receive_all(stays.receiver.fd, lengths, 4), 1);
+	member_leave(&passes);
+	member_leave(&stays);
+}
+
 static void a_generation_is_never_seen_again(void **state)
 {
 	struct member member, stays;
@@ -227,6 +282,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_dead_are_buried_by_who_joins),
 		cmocka_unit_test(what_the_dead_had_goes_to_who_lives),
+		cmocka_unit_test(each_member_buries_those_below_it),
+		cmocka_unit_test(the_dead_of_other_addresses_are_steered_around),
 		cmocka_unit_test(a_generation_is_never_seen_again),
 		cmocka_unit_test(a_peer_is_dead_when_it_was_killed_and_not_before),
 		cmocka_unit_test(many_lives_leave_nothing_behind),

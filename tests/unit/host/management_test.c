@@ -338,6 +338,42 @@ static void listeners_beyond_the_program_are_known(void **state)
 	leave_all();
 }
 
+/* Of somebody who does not know whom he asked: the receiver's id is 0, whatever his own says. */
+static void what_names_no_receiver_goes_to_who_serves(void **state)
+{
+	static const enum attribute messages[] = {MRA, REJ, REP, RTU, DREQ, DREP, LAP, APR};
+	struct link_address address = members_address("127.24.7.12");
+	uint8_t packet[DATAGRAM_BYTES];
+	struct host_slot_set others;
+	int lowest;
+
+	(void)state;
+	join_all(&address);
+	for (int i = 0; i < MEMBERS; i++)
+		serve(i);
+	lowest = lowest_member();
+	for (size_t m = 0; m < sizeof(messages) / sizeof(messages[0]); m++) {
+		fill_message(packet, messages[m], slot_of(3), slot_of(4));
+		assert_false(host_management_is_anonymous(packet, PACKET_BYTES));
+		store_be32(packet + 48, 0);
+		assert_true(host_management_is_anonymous(packet, PACKET_BYTES));
+		assert_false(host_management_is_anonymous(packet, PACKET_BYTES - 1));
+		assert_int_equal(receiver_of(&address, packet), lowest);
+	}
+	/* These have no receiver's id in that place. */
+	fill_request(packet, REQ, host_service_id(HOST_PORT_SPACE_TCP, 7174));
+	store_be32(packet + 48, 0);
+	assert_false(host_management_is_anonymous(packet, PACKET_BYTES));
+	fill_message(packet, SIDR_REP, slot_of(3), 0);
+	assert_false(host_management_is_anonymous(packet, PACKET_BYTES));
+	listen_on(5, HOST_PORT_SPACE_TCP, "127.24.7.12", 6500);
+	listen_on(7, HOST_PORT_SPACE_TCP, "127.24.7.12", 6501);
+	others = host_management_listeners(members[5].host, &address);
+	for (int i = 0; i < MEMBERS; i++)
+		assert_int_equal(host_slot_set_has(&others, slot_of(i)), i == 7);
+	leave_all();
+}
+
 static void a_stopped_member_disturbs_nobody(void **state)
 {
 	struct link_address address = members_address("127.24.7.9");
@@ -439,6 +475,7 @@ int main(void)
 		cmocka_unit_test(the_address_decides),
 		cmocka_unit_test(a_wildcard_of_ipv6_hears_ipv4_unless_told),
 		cmocka_unit_test(listeners_beyond_the_program_are_known),
+		cmocka_unit_test(what_names_no_receiver_goes_to_who_serves),
 		cmocka_unit_test(a_stopped_member_disturbs_nobody),
 		cmocka_unit_test(a_killed_listeners_port_is_free_at_once),
 		cmocka_unit_test(garbage_in_slots_is_no_harm),
