@@ -48,6 +48,7 @@
  * - Data that arrive on the QP in REP_SENT prove the same: cm_establish().
  * - DREQs that cross: each side answers the other's and both are done.
  * - Alternate paths are refused: LAP is answered by APR "unsupported".
+ * - A peer that was killed says nothing any more; a LAP finds that out (watch.h).
  *
  * Invariants: of ESTABLISHED, REJECTED, UNREACHABLE and CONNECT_ERROR each connection tells at
  * most one; DISCONNECTED comes once after ESTABLISHED and never otherwise; then, or after a
@@ -99,7 +100,16 @@ struct cm_timing {
 	 * repetitions use up no retries.
 	 */
 	uint64_t early_ns;
+	/*
+	 * Not 0: in ESTABLISHED the peer is asked so often whether it still knows the connection. After
+	 * CM_WATCH_TRIES without an answer, or when it does not, the connection is over. A peer that
+	 * never answered is asked CM_WATCH_TRIES_FIRST times and then left alone.
+	 */
+	uint64_t watch_ns;
 };
+
+#define CM_WATCH_TRIES 8
+#define CM_WATCH_TRIES_FIRST 3
 
 /* As Linux has them. */
 #define CM_TIMING_LINUX \
@@ -115,6 +125,12 @@ static inline uint64_t cm_exponent_ns(uint8_t exponent)
 {
 	return 4096ull << (exponent & 31);
 }
+
+/*
+ * The local ACK timeout of a path: two packet lifetimes and the peer's ack delay, as an exponent.
+ * Its time is timewait too, and that after which a QP repeats.
+ */
+uint8_t cm_ack_timeout(uint8_t packet_lifetime, uint8_t ack_delay);
 
 enum cm_state {
 	CM_IDLE,
@@ -166,7 +182,9 @@ struct cm_connection {
 	uint64_t early_ns;	/* the next wait, if it is an early one; otherwise 0 */
 	vbn_time begun;		/* the wait that is on */
 	vbn_time patient_until; /* after an MRA; otherwise 0 */
-	uint64_t linger_ns;	/* of REFUSED: longer than the peer waits before it repeats */
+	uint8_t watch_silence;	/* LAPs without an answer */
+	bool is_watch_answered;
+	uint64_t linger_ns; /* of REFUSED: longer than the peer waits before it repeats */
 	uint64_t transaction;
 	uint64_t local_guid, remote_guid;
 	uint64_t service_id;
@@ -194,8 +212,9 @@ enum cm_event_kind {
 	CM_EVENT_UNREACHABLE,	/* no answer to REQ or SIDR_REQ, after all retries */
 	CM_EVENT_CONNECT_ERROR, /* no answer to REP */
 	/*
-	 * The connection is over. reason: 0, or CM_REJECT_TIMEOUT (nobody answered our DREQ),
-	 * CM_REJECT_STALE (the peer forgot it), or that of a REJ. message: DREQ, DREP or REJ, if any.
+	 * The connection is over. reason: 0, or CM_REJECT_TIMEOUT (nobody answered our DREQ, or for long
+	 * anything else), CM_REJECT_STALE (the peer forgot it), CM_REJECT_COMM_ID (nobody at its address
+	 * knows it), or that of a REJ. message: DREQ, DREP, REJ or APR, if any.
 	 */
 	CM_EVENT_DISCONNECTED,
 	CM_EVENT_TIMEWAIT_EXIT, /* the QP may be used again */

@@ -10,6 +10,7 @@
 #include "cm/sending.h"
 #include "cm/state.h"
 #include "cm/tables.h"
+#include "cm/watch.h"
 
 #define EXPONENT_MASK 31
 
@@ -18,7 +19,7 @@ static uint8_t capped(uint8_t exponent)
 	return exponent < CM_EXPONENT_MAX ? exponent : CM_EXPONENT_MAX;
 }
 
-uint8_t connect_ack_timeout(uint8_t packet_lifetime, uint8_t ack_delay)
+uint8_t cm_ack_timeout(uint8_t packet_lifetime, uint8_t ack_delay)
 {
 	uint8_t timeout = packet_lifetime + 1;
 
@@ -38,7 +39,7 @@ int cm_connect(struct cm_agent *agent, struct cm_connection *connection, const s
 
 	if (connection->state != CM_IDLE)
 		return -EINVAL;
-	connection->ack_timeout = connect_ack_timeout(timing->packet_lifetime, timing->ack_delay);
+	connection->ack_timeout = cm_ack_timeout(timing->packet_lifetime, timing->ack_delay);
 	message = message_of(connection, CM_REQ, req);
 	message.req.remote_response_timeout = timing->response_timeout;
 	message.req.local_response_timeout = timing->response_timeout;
@@ -109,8 +110,8 @@ void connect_response(struct cm_agent *agent, struct cm_connection *connection,
 	connection->remote_qpn = cm_rep_qpn(&rep->rep, connection->service_type);
 	connection->remote_psn = rep->rep.starting_psn;
 	connection->remote_guid = rep->rep.ca_guid;
-	connection->ack_timeout = connect_ack_timeout(connection->timing.packet_lifetime,
-						      capped(rep->rep.target_ack_delay));
+	connection->ack_timeout = cm_ack_timeout(connection->timing.packet_lifetime,
+						 capped(rep->rep.target_ack_delay));
 	connection->sent_kind = 0;
 	table_insert(agent, connection, CM_BY_REMOTE_ID);
 	table_insert(agent, connection, CM_BY_REMOTE_QP);
@@ -124,34 +125,32 @@ int cm_confirm(struct cm_agent *agent, struct cm_connection *connection,
 {
 	struct cm_message message;
 
-	(void)agent;
-	(void)now;
 	if (connection->state != CM_REP_RCVD)
 		return -EINVAL;
 	message = message_of(connection, CM_RTU, rtu);
 	state_set(connection, CM_ESTABLISHED);
+	watch_begin(agent, connection, now);
 	send_kept(connection, &message, out);
 	tell(connection, CM_EVENT_ESTABLISHED, 0, NULL, out);
 	return 0;
 }
 
 void connect_established(struct cm_agent *agent, struct cm_connection *connection,
-			 const struct cm_message *rtu, struct cm_out *out)
+			 const struct cm_message *rtu, vbn_time now, struct cm_out *out)
 {
 	state_set(connection, CM_ESTABLISHED);
-	deadline_set(agent, connection, VBN_TIME_NEVER);
+	watch_begin(agent, connection, now);
 	tell(connection, CM_EVENT_ESTABLISHED, 0, rtu, out);
 }
 
 int cm_establish(struct cm_agent *agent, struct cm_connection *connection, vbn_time now,
 		 struct cm_out *out)
 {
-	(void)now;
 	if (connection->state == CM_ESTABLISHED)
 		return 0;
 	if (connection->state != CM_REP_SENT)
 		return -EINVAL;
-	connect_established(agent, connection, NULL, out);
+	connect_established(agent, connection, NULL, now, out);
 	return 0;
 }
 

@@ -5,14 +5,9 @@
 
 #include "cm/cm.h"
 
-/*
- * The local ACK timeout of a path: two packet lifetimes and the peer's ack delay, as an exponent.
- * Its time is timewait too.
- */
-uint8_t connect_ack_timeout(uint8_t packet_lifetime, uint8_t ack_delay);
 /* The passive side knows that the active one is ready. @rtu: how, or NULL: by data. */
 void connect_established(struct cm_agent *agent, struct cm_connection *connection,
-			 const struct cm_message *rtu, struct cm_out *out);
+			 const struct cm_message *rtu, vbn_time now, struct cm_out *out);
 /* The MRA of REQ_RCVD or REP_RCVD, or the same again. */
 void connect_mra(struct cm_connection *connection, struct cm_out *out);
 /* A REQ takes the arrival's spare connection. */

@@ -13,6 +13,7 @@
 #include "cm/sending.h"
 #include "cm/sidr.h"
 #include "cm/tables.h"
+#include "cm/watch.h"
 
 /* Whose a message is. */
 enum match {
@@ -123,7 +124,7 @@ static enum reason receive_rep(struct cm_agent *agent, const struct cm_arrival *
 }
 
 static enum reason receive_rtu(struct cm_agent *agent, const struct cm_arrival *arrival,
-			       struct cm_out *out)
+			       vbn_time now, struct cm_out *out)
 {
 	struct cm_connection *connection;
 	enum match match = find(agent, arrival, &connection);
@@ -131,7 +132,7 @@ static enum reason receive_rtu(struct cm_agent *agent, const struct cm_arrival *
 	if (match != MATCH_FOUND)
 		return reason_of(match);
 	if (connection->state == CM_REP_SENT) {
-		connect_established(agent, connection, arrival->message, out);
+		connect_established(agent, connection, arrival->message, now, out);
 		return REASON_NONE;
 	}
 	return connection->state == CM_ESTABLISHED ? REASON_DROP_DUPLICATE : REASON_DROP_CM_STATE;
@@ -228,7 +229,7 @@ static enum reason disconnected(struct cm_agent *agent, const struct cm_message 
 {
 	switch (connection->state) {
 	case CM_REP_SENT:
-		connect_established(agent, connection, NULL, out);
+		connect_established(agent, connection, NULL, now, out);
 		end_disconnected(agent, connection, 0, dreq, now, out);
 		return REASON_NONE;
 	case CM_ESTABLISHED:
@@ -304,6 +305,17 @@ static enum reason receive_lap(const struct cm_agent *agent, const struct cm_arr
 	return match == MATCH_FOUND ? REASON_NONE : REASON_DROP_CM_ID;
 }
 
+static enum reason receive_apr(struct cm_agent *agent, const struct cm_arrival *arrival,
+			       vbn_time now, struct cm_out *out)
+{
+	struct cm_connection *connection;
+	enum match match = find(agent, arrival, &connection);
+
+	if (match != MATCH_FOUND)
+		return reason_of(match);
+	return watch_answered(agent, connection, arrival->message, now, out);
+}
+
 enum reason cm_receive(struct cm_agent *agent, const struct cm_arrival *arrival, vbn_time now,
 		       struct cm_out *out)
 {
@@ -317,7 +329,7 @@ enum reason cm_receive(struct cm_agent *agent, const struct cm_arrival *arrival,
 	case CM_REP:
 		return receive_rep(agent, arrival, now, out);
 	case CM_RTU:
-		return receive_rtu(agent, arrival, out);
+		return receive_rtu(agent, arrival, now, out);
 	case CM_DREQ:
 		return receive_dreq(agent, arrival, now, out);
 	case CM_DREP:
@@ -329,7 +341,7 @@ enum reason cm_receive(struct cm_agent *agent, const struct cm_arrival *arrival,
 	case CM_LAP:
 		return receive_lap(agent, arrival, out);
 	case CM_APR:
-		break;
+		return receive_apr(agent, arrival, now, out);
 	}
 	return REASON_DROP_CM_STATE;
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Deadlines: repeat, give up, or be done with waiting. */
+/* Deadlines: repeat, ask, give up, or be done with waiting. */
 #include <stddef.h>
 
 #include "cm/cm.h"
 #include "cm/ending.h"
 #include "cm/sending.h"
+#include "cm/watch.h"
 
 vbn_time cm_next_deadline(const struct cm_agent *agent)
 {
@@ -54,7 +55,9 @@ bool cm_deadline(struct cm_agent *agent, vbn_time now, struct cm_out *out)
 		return false;
 	if (connection->state == CM_TIMEWAIT)
 		tell(connection, CM_EVENT_TIMEWAIT_EXIT, 0, NULL, out);
-	if (connection->state == CM_TIMEWAIT || connection->state == CM_REFUSED)
+	if (connection->state == CM_ESTABLISHED)
+		watch_again(agent, connection, now, out);
+	else if (connection->state == CM_TIMEWAIT || connection->state == CM_REFUSED)
 		end_closed(agent, connection, out);
 	else if (!wait_repeat(agent, connection, now, out))
 		give_up(agent, connection, now, out);

@@ -23,6 +23,8 @@
  * takes a repeated request for what it is.
  */
 #define EARLY_NS (100 * VBN_MILLISECOND)
+/* Of established connections: two minutes of silence end one (cm/watch.h). */
+#define WATCH_NS (15 * VBN_SECOND)
 
 void cm_fill_path(const struct link_address *local, const struct link_address *remote,
 		  struct cm_path *path)
@@ -125,6 +127,16 @@ struct cm_connection *cm_connection_create(struct connections *connections, void
 	return connection;
 }
 
+/* Members of this host are watched by it, and may be stopped for as long as anybody likes. */
+void cm_choose_watch(struct connections *connections, struct cm_connection *connection,
+		     const struct link_address *peer)
+{
+	const struct host *host = membership_host(connections->engine);
+
+	if (host && host_has_address(host, peer))
+		connection->timing.watch_ns = 0;
+}
+
 void cm_connection_drop(struct connections *connections, struct cm_connection *connection)
 {
 	cm_forget(&connections->agent, connection);
@@ -190,6 +202,7 @@ static void setup(struct connections *connections)
 	};
 
 	setup.timing.early_ns = EARLY_NS;
+	setup.timing.watch_ns = WATCH_NS;
 	random_bytes(&setup.hash_key, sizeof(setup.hash_key));
 	cm_agent_init(&connections->agent, &setup);
 }

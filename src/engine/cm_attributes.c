@@ -10,7 +10,6 @@
 #include "engine/explain.h"
 
 #define PORT_NUMBER 1
-#define ACK_TIMEOUT_MAX 31
 
 static bool is_reliable(const struct engine_cm_id *id)
 {
@@ -31,18 +30,6 @@ void cm_learn_request(struct engine_cm_id *id, const struct cm_message *message)
 	id->ack_timeout = req->primary.ack_timeout;
 }
 
-/* Two lifetimes of a packet and the peer's delay, in exponents: as Linux adds them up. */
-static uint8_t ack_timeout_of(uint8_t ack_delay, uint8_t lifetime)
-{
-	uint8_t timeout = (uint8_t)(lifetime + 1);
-
-	if (timeout >= ack_delay)
-		timeout = (uint8_t)(timeout + (ack_delay >= timeout - 1));
-	else
-		timeout = (uint8_t)(ack_delay + (timeout >= ack_delay - 1));
-	return timeout < ACK_TIMEOUT_MAX ? timeout : ACK_TIMEOUT_MAX;
-}
-
 void cm_learn_answer(struct engine_cm_id *id, const struct cm_message *message)
 {
 	const struct cm_rep *rep = &message->rep;
@@ -52,7 +39,7 @@ void cm_learn_answer(struct engine_cm_id *id, const struct cm_message *message)
 	id->initiator_depth = rep->responder_resources;
 	id->responder_resources = rep->initiator_depth;
 	id->rnr_retry_count = rep->rnr_retry_count;
-	id->ack_timeout = ack_timeout_of(rep->target_ack_delay, id->path.packet_life_time);
+	id->ack_timeout = cm_ack_timeout(id->path.packet_life_time, rep->target_ack_delay);
 }
 
 void cm_fill_address_vector(const struct engine_cm_id *id, struct ibv_ah_attr *ah)

@@ -192,6 +192,7 @@ static int start(struct engine_cm_id *id, const struct cm_offer *with, struct cm
 	if (!connection)
 		return -explain_call(ENOMEM, "rdma_connect", "no memory for the connection");
 	connection->timing.packet_lifetime = id->path.packet_life_time;
+	cm_choose_watch(turn->connections, connection, &id->destination);
 	cm_fill_path(&id->source, &id->destination, &path);
 	if (is_datagram(id))
 		error = cm_sidr_query(agent, connection, &path, &message, turn->now, &turn->out);

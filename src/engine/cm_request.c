@@ -220,6 +220,7 @@ void cm_request_taken(struct cm_turn *turn, const struct cm_event *event)
 	};
 
 	request->connection = event->connection;
+	cm_choose_watch(turn->connections, event->connection, &request->destination);
 	request->stage = CM_STAGE_CONNECT;
 	request->channel = listener->channel;
 	LIST_INSERT_HEAD(&turn->connections->ids, request, next);

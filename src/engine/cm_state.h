@@ -204,6 +204,9 @@ void cm_turn_make_room(struct cm_turn *turn);
 void cm_turn_end_and_run(struct cm_turn *turn);
 /* A connection with a fresh id, IDLE; NULL: no memory. The lock is held. */
 struct cm_connection *cm_connection_create(struct connections *connections, void *owner);
+/* Before it is used: whether its peer will be asked now and then, or is watched by the host. */
+void cm_choose_watch(struct connections *connections, struct cm_connection *connection,
+		     const struct link_address *peer);
 /* One that was never used. The lock is held. */
 void cm_connection_drop(struct connections *connections, struct cm_connection *connection);
 /* What of the path the agent needs. */
