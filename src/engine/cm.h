@@ -95,7 +95,7 @@ void engine_cm_free(struct engine_cm_id *id);
 void engine_cm_leave_channel(struct engine *engine, struct event_queue *channel);
 /* Its events, those that wait as well, come by @channel from now on; returns as above. */
 uint32_t engine_cm_migrate(struct engine_cm_id *id, struct event_queue *channel);
-/* rdma_set_option(). -EINVAL (length, state), -ENOSYS (no such option). */
+/* rdma_set_option(). -EINVAL (length, state), -EFAULT (no value), -ENOSYS (no such option). */
 int engine_cm_set_option(struct engine_cm_id *id, int level, int name, const void *value,
 			 size_t length);
 int engine_cm_query(struct engine_cm_id *id, struct cm_way *way);
@@ -119,7 +119,10 @@ int engine_cm_get_event(struct engine *engine, struct event_queue *channel, stru
  * device has the address), -EADDRINUSE, -EACCES (a port below 1024).
  */
 int engine_cm_bind(struct engine_cm_id *id, const struct sockaddr *address);
-/* ADDR_RESOLVED or ADDR_ERROR follows. @source may be NULL. What has no route fails at once. */
+/*
+ * ADDR_RESOLVED or ADDR_ERROR follows, the latter with -ETIMEDOUT when the next hop was not found on
+ * its link in @timeout_ms. @source may be NULL. What has no route fails at once.
+ */
 int engine_cm_resolve_address(struct engine_cm_id *id, const struct sockaddr *source,
 			      const struct sockaddr *destination, int timeout_ms);
 /* ROUTE_RESOLVED follows. -EINVAL (state, @timeout_ms 0). */

@@ -288,6 +288,9 @@ int cm_bind(struct engine_cm_id *id, const struct link_address *wanted, sa_famil
 		id->family = family;
 	}
 	pthread_mutex_unlock(&connections_of(id->engine)->lock);
+	/* Its device may go, and who listens at any address wants to know of new ones. */
+	if (!error)
+		engine_watch_ports(id->engine);
 	return error;
 }
 

@@ -59,7 +59,7 @@ void cm_turn_begin(struct cm_turn *turn, struct engine *engine)
 static bool renew_deadline(struct connections *connections)
 {
 	vbn_time before = atomic_load(&connections->next_deadline);
-	vbn_time next = cm_next_deadline(&connections->agent);
+	vbn_time next = vbn_time_min(cm_next_deadline(&connections->agent), connections->next_look);
 
 	if (next != before)
 		atomic_store(&connections->next_deadline, next);
@@ -177,6 +177,8 @@ void connections_serve(struct connections *connections, vbn_time now)
 {
 	if (atomic_load(&connections->death_count))
 		connections_bury(connections);
+	if (atomic_load(&connections->next_deadline) <= now)
+		cm_resolving_serve(connections, now);
 	for (int i = 0; i < DEADLINES_MAX; i++) {
 		struct cm_turn turn;
 		bool has_any;
@@ -224,6 +226,8 @@ static struct connections *create(struct engine *engine)
 	pthread_mutex_init(&connections->deaths_lock, NULL);
 	LIST_INIT(&connections->ids);
 	LIST_INIT(&connections->listeners);
+	LIST_INIT(&connections->resolving);
+	connections->next_look = VBN_TIME_NEVER;
 	atomic_init(&connections->next_deadline, VBN_TIME_NEVER);
 	setup(connections);
 	return connections;

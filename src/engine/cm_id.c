@@ -21,6 +21,7 @@ static const char *stage_name(enum cm_stage stage)
 		[CM_STAGE_CONNECT] = "connecting or connected",
 		[CM_STAGE_DISCONNECT] = "disconnected",
 		[CM_STAGE_LISTEN] = "listening",
+		[CM_STAGE_REMOVED] = "one whose device is gone",
 		[CM_STAGE_DESTROYED] = "destroyed",
 	};
 
@@ -57,7 +58,7 @@ void cm_id_settle(struct engine_cm_id *id, enum cm_stage stage)
 
 	pthread_mutex_lock(&connections->lock);
 	id->is_busy = false;
-	if (id->stage != CM_STAGE_DESTROYED)
+	if (id->stage != CM_STAGE_DESTROYED && id->stage != CM_STAGE_REMOVED)
 		id->stage = stage;
 	pthread_mutex_unlock(&connections->lock);
 }
@@ -148,6 +149,8 @@ void cm_id_end(struct engine_cm_id *id, struct cm_turn *turn)
 
 	if (id->stage == CM_STAGE_LISTEN)
 		LIST_REMOVE(id, listening);
+	if (id->stage == CM_STAGE_ADDRESS_QUERY)
+		cm_resolving_cancel(atomic_load(&id->engine->connections), id);
 	id->stage = CM_STAGE_DESTROYED;
 	id->connection = NULL;
 	cm_untell(id, NULL, turn);
@@ -321,6 +324,38 @@ static int set_id_option(struct engine_cm_id *id, int name, const void *value, s
 	}
 }
 
+/* A port that is claimed already is shared by what is said now. The lock is not held. */
+static void share_port(struct engine_cm_id *id)
+{
+	struct connections *connections = connections_of(id->engine);
+	struct host_port *port;
+	bool reuses, is_only;
+
+	pthread_mutex_lock(&connections->lock);
+	port = id->stage == CM_STAGE_LISTEN || id->is_busy ? NULL : id->port;
+	reuses = id->reuses_address;
+	is_only = id->is_family_only;
+	pthread_mutex_unlock(&connections->lock);
+	if (port)
+		host_port_share(id->ports, port, reuses, is_only);
+}
+
+static int set_option(struct engine_cm_id *id, int level, int name, const void *value,
+		      size_t length)
+{
+	bool is_path = level == RDMA_OPTION_IB && name == RDMA_OPTION_IB_PATH;
+
+	if (id->stage == CM_STAGE_DESTROYED || (is_path && id->stage != CM_STAGE_ADDRESS_RESOLVED))
+		return cm_id_wrong_stage(id, "rdma_set_option");
+	if (!value && length)
+		return -explain_call(EFAULT, "rdma_set_option", "the value is NULL");
+	if (is_path)
+		return set_path(id, value, length);
+	if (level == RDMA_OPTION_ID)
+		return set_id_option(id, name, value, length);
+	return -explain_call(ENOSYS, "rdma_set_option", "level %d has no option %d", level, name);
+}
+
 int engine_cm_set_option(struct engine_cm_id *id, int level, int name, const void *value,
 			 size_t length)
 {
@@ -329,18 +364,15 @@ int engine_cm_set_option(struct engine_cm_id *id, int level, int name, const voi
 	int error;
 
 	pthread_mutex_lock(&connections->lock);
-	if (id->stage == CM_STAGE_DESTROYED || (is_path && id->stage != CM_STAGE_ADDRESS_RESOLVED))
-		error = cm_id_wrong_stage(id, "rdma_set_option");
-	else if (is_path)
-		error = set_path(id, value, length);
-	else if (level == RDMA_OPTION_ID)
-		error = set_id_option(id, name, value, length);
-	else
-		error = -explain_call(ENOSYS, "rdma_set_option", "level %d has no option %d", level,
-				      name);
+	error = set_option(id, level, name, value, length);
 	pthread_mutex_unlock(&connections->lock);
+	if (error)
+		return error;
+	if (level == RDMA_OPTION_ID &&
+	    (name == RDMA_OPTION_ID_REUSEADDR || name == RDMA_OPTION_ID_AFONLY))
+		share_port(id);
 	/* A path that was given is a route, and told as such. */
-	return error || !is_path ? error : engine_cm_resolve_route(id, 1);
+	return is_path ? engine_cm_resolve_route(id, 1) : 0;
 }
 
 int engine_cm_query(struct engine_cm_id *id, struct cm_way *way)

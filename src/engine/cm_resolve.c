@@ -2,9 +2,10 @@
 /*
  * Ways of endpoints: from which address to a destination, and by what path.
  *
- * The kernel's routes decide, asked by a socket that is connected and never sends. On the
- * network of RoCE there is nothing to resolve beyond that, so the answers come at once, as
- * events nevertheless, since that is where programs wait for them.
+ * The kernel's routes decide, asked by a socket that is connected and never sends. Then the next
+ * hop has to be there (cm_neighbours.c). Where that is known, or there is none, and for
+ * routes, the answers come at once, as events nevertheless, since that is where programs wait
+ * for them.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -126,32 +127,42 @@ static int find_way(struct engine_cm_id *id, const struct link_address *destinat
 			     strerror(-error));
 }
 
-/* The lock is not held. */
-static void tell_resolved(struct engine_cm_id *id, const struct link_address *source)
+void cm_resolve_end(struct engine_cm_id *id, const struct cm_resolved *resolved, int error)
 {
-	struct connections *connections = connections_of(id->engine);
-	struct cm_device_facts facts = {0};
-	int error = 0;
-	bool needs_device = !id->has_device;
-
-	if (needs_device)
-		error = cm_find_device(id->engine, source, &facts);
-	if (needs_device && !error && id->port_space == RDMA_PS_IPOIB)
-		error = -EINVAL;
-	pthread_mutex_lock(&connections->lock);
 	id->is_busy = false;
+	if (id->stage != CM_STAGE_ADDRESS_QUERY)
+		return;
 	if (!error) {
-		id->source = *source;
-		if (needs_device)
-			id->device = facts;
+		id->source = resolved->source;
+		if (!id->has_device)
+			id->device = resolved->device;
 		id->has_device = true;
 	}
-	if (id->stage != CM_STAGE_DESTROYED) {
-		id->stage = error ? CM_STAGE_BOUND : CM_STAGE_ADDRESS_RESOLVED;
-		cm_tell_type(id, error ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED,
-			     error);
-	}
+	id->stage = error ? CM_STAGE_BOUND : CM_STAGE_ADDRESS_RESOLVED;
+	cm_tell_type(id, error ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, error);
+}
+
+/* The endpoint is busy, its way is known and the lock is not held. */
+static int find_hop(struct engine_cm_id *id, const struct link_address *source, int timeout_ms)
+{
+	struct connections *connections = connections_of(id->engine);
+	struct cm_resolved resolved = {.source = *source};
+	int error = 0;
+
+	if (!id->has_device)
+		error = cm_find_device(id->engine, source, &resolved.device);
+	if (!id->has_device && !error && id->port_space == RDMA_PS_IPOIB)
+		error = -EINVAL;
+	if (!error)
+		error = cm_resolving_await(id, &resolved, timeout_ms);
+	if (error == -EINPROGRESS)
+		return 0;
+	if (error == -ENOMEM)
+		return error;
+	pthread_mutex_lock(&connections->lock);
+	cm_resolve_end(id, &resolved, error);
 	pthread_mutex_unlock(&connections->lock);
+	return 0;
 }
 
 static void set_destination(struct engine_cm_id *id, const struct link_address *destination,
@@ -171,8 +182,6 @@ int engine_cm_resolve_address(struct engine_cm_id *id, const struct sockaddr *so
 	uint16_t port;
 	int error = cm_address_from(destination, &address, &port);
 
-	/* Nothing here takes so long that it would matter. */
-	(void)timeout_ms;
 	if (error)
 		return -explain_call(-error, "rdma_resolve_addr", "the family is not IPv4 or IPv6");
 	error = begin_resolving(id, source, destination);
@@ -189,7 +198,11 @@ int engine_cm_resolve_address(struct engine_cm_id *id, const struct sockaddr *so
 		return error;
 	}
 	set_destination(id, &address, port);
-	tell_resolved(id, &from);
+	error = find_hop(id, &from, timeout_ms);
+	if (error) {
+		cm_id_settle(id, CM_STAGE_BOUND);
+		return -explain_call(-error, "rdma_resolve_addr", "no memory for the search");
+	}
 	return 0;
 }
 

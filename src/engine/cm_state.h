@@ -8,6 +8,7 @@
  * cm_connect.c what programs ask for        cm_request.c    requests that come in
  * cm_listen.c  who waits for them           cm_attributes.c what a QP needs
  * cm_multicast.c groups                     cm_deaths.c     peers that were killed
+ * cm_neighbours.c next hops that are not known yet
  */
 #ifndef VBN_ENGINE_CM_STATE_H
 #define VBN_ENGINE_CM_STATE_H
@@ -33,6 +34,7 @@ enum cm_stage {
 	CM_STAGE_CONNECT,
 	CM_STAGE_DISCONNECT,
 	CM_STAGE_LISTEN,
+	CM_STAGE_REMOVED, /* its device is gone */
 	CM_STAGE_DESTROYED
 };
 
@@ -136,7 +138,10 @@ struct connections {
 	LIST_HEAD(, engine_cm_id) listeners;
 	struct known_device known[CM_KNOWN_DEVICES]; /* to which requests came lately */
 	uint32_t known_count, known_next;
-	_Atomic vbn_time next_deadline;
+	LIST_HEAD(, cm_resolving) resolving; /* who waits for a neighbour */
+	uint64_t resolving_number;
+	vbn_time next_look;		/* at one of them */
+	_Atomic vbn_time next_deadline; /* the earliest of that and the agent's */
 
 	pthread_mutex_t deaths_lock; /* a leaf */
 	struct dead_peer deaths[CM_DEATHS_MAX];
@@ -171,6 +176,8 @@ void connections_look_for_dead(struct connections *connections, vbn_time now);
 void cm_look_at_peer(struct engine_cm_id *id, uint32_t remote_id);
 /* The same file: whether a member of this host receives on @address. */
 bool cm_is_near(struct engine *engine, const struct link_address *address);
+/* cm_listen.c: interfaces or their addresses have changed. May take a moment; no lock is held. */
+void connections_follow_interfaces(struct engine *engine);
 /* The program ends: its connections are taken down with one message each. Waits for no lock. */
 void connections_leave(struct connections *connections);
 
@@ -259,11 +266,28 @@ int cm_bind(struct engine_cm_id *id, const struct link_address *address, sa_fami
 /* Its place in the table of GIDs now. */
 uint8_t cm_gid_index(struct engine_cm_id *id);
 
-/* --- ways (cm_resolve.c) --- */
+/* --- ways (cm_resolve.c, cm_neighbours.c) --- */
 
 /* The address that this machine sends from to @destination. -ENETUNREACH, -EHOSTUNREACH ... */
 int cm_route_source(const struct engine *engine, const struct link_address *from,
 		    const struct link_address *destination, struct link_address *source);
+
+/* What an endpoint gets when its address is resolved. */
+struct cm_resolved {
+	struct link_address source;
+	struct cm_device_facts device; /* unless it is bound to one already */
+};
+
+/* Tells how it ended, and the endpoint is not busy any more. The lock is held. */
+void cm_resolve_end(struct engine_cm_id *id, const struct cm_resolved *resolved, int error);
+/*
+ * Of an endpoint that is busy. 0: the next hop is known; -EINPROGRESS: cm_resolve_end() follows, and
+ * the endpoint is not busy any more; -ENOMEM.
+ */
+int cm_resolving_await(struct engine_cm_id *id, const struct cm_resolved *resolved, int timeout_ms);
+void cm_resolving_serve(struct connections *connections, vbn_time now);
+/* The lock is held. */
+void cm_resolving_cancel(struct connections *connections, const struct engine_cm_id *id);
 
 /* --- requests that come in (cm_request.c); the lock is held --- */
 

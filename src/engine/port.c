@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "engine/cm_state.h"
 #include "engine/engine_state.h"
 #include "engine/explain.h"
 
@@ -293,6 +294,7 @@ void ports_serve(struct engine *engine)
 {
 	struct ports *ports = &engine->ports;
 	_Alignas(struct nlmsghdr) uint8_t bytes[MESSAGES_BYTES];
+	bool has_any = false;
 	ssize_t got;
 
 	pthread_mutex_lock(&ports->lock);
@@ -304,6 +306,9 @@ void ports_serve(struct engine *engine)
 			look_at_all(engine); /* more came than there is room for */
 		else
 			break;
+		has_any = true;
 	}
 	pthread_mutex_unlock(&ports->lock);
+	if (has_any)
+		connections_follow_interfaces(engine);
 }

@@ -11,7 +11,8 @@
  * helper through the set of membership.h, and so adds nothing to what the helper waits on. Its
  * messages are hints only. What they are about is looked up, compared with the newest
  * version, and told by events; a message that is lost, or tells nothing new, does no harm.
- * Watching begins when the program asks for an event, or when a QP leaves RESET, since a
+ * Watching begins when the program asks for an event, when an endpoint of rdma_cm is bound (those are
+ * told as well, cm_listen.c), or when a QP leaves RESET, since a
  * program may wait for the descriptor in a set of its own.
  */
 #ifndef VBN_ENGINE_PORT_H

@@ -139,6 +139,71 @@ static void ports_may_be_shared_until_somebody_listens(void **state)
 	assert_int_equal(rdma_destroy_id(first), 0);
 }
 
+static int reuse(struct rdma_cm_id *id, int reuses)
+{
+	return rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &reuses,
+			       sizeof(reuses));
+}
+
+/* Who is bound may begin to share its port, may not stop, and not begin while it listens. */
+static void ports_may_be_shared_after_binding(void **state)
+{
+	struct rdma_cm_id *first = create_id(shared_channel, RDMA_PS_TCP);
+	struct rdma_cm_id *second = create_id(shared_channel, RDMA_PS_TCP);
+	uint16_t port;
+
+	(void)state;
+	assert_int_equal(bind_to(first, own_address(0)), 0);
+	port = ntohs(rdma_get_src_port(first));
+	assert_int_equal(reuse(second, 1), 0);
+	assert_int_equal(bind_to(second, own_address(port)), -1);
+	assert_int_equal(errno, EADDRINUSE);
+	assert_int_equal(reuse(first, 0), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(reuse(first, 1), 0);
+	assert_int_equal(bind_to(second, own_address(port)), 0);
+	assert_int_equal(rdma_destroy_id(second), 0);
+	assert_int_equal(rdma_listen(first, 0), 0);
+	assert_int_equal(reuse(first, 1), -1);
+	assert_int_equal(errno, EINVAL);
+	/* Listening has ended the sharing. */
+	second = create_id(shared_channel, RDMA_PS_TCP);
+	assert_int_equal(reuse(second, 1), 0);
+	assert_int_equal(bind_to(second, own_address(port)), -1);
+	assert_int_equal(errno, EADDRINUSE);
+	assert_int_equal(rdma_destroy_id(first), 0);
+	assert_int_equal(rdma_destroy_id(second), 0);
+}
+
+static int only_own_family(struct rdma_cm_id *id, int only)
+{
+	return rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &only, sizeof(only));
+}
+
+static void family_is_decided_before_listening(void **state)
+{
+	struct rdma_cm_id *id = create_id(shared_channel, RDMA_PS_TCP);
+	uint8_t class = 0x20, timeout = 14;
+
+	(void)state;
+	assert_int_equal(only_own_family(id, 1), 0);
+	assert_int_equal(bind_to(id, own_address(0)), 0);
+	assert_int_equal(only_own_family(id, 0), 0);
+	assert_int_equal(only_own_family(id, 1), 0);
+	assert_int_equal(rdma_listen(id, 1), 0);
+	assert_int_equal(only_own_family(id, 1), -1);
+	assert_int_equal(errno, EINVAL);
+	/* These are taken at any time. */
+	assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &class, 1), 0);
+	assert_int_equal(
+		rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &timeout, 1), 0);
+	assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, &class, 0), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_TOS, NULL, 1), -1);
+	assert_int_equal(errno, EFAULT);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
 static void listening_without_binding_takes_any_port(void **state)
 {
 	struct rdma_cm_id *id = create_id(shared_channel, RDMA_PS_TCP);
@@ -258,6 +323,8 @@ int main(void)
 		cmocka_unit_test(addresses_of_others_are_refused),
 		cmocka_unit_test(ports_are_unique),
 		cmocka_unit_test(ports_may_be_shared_until_somebody_listens),
+		cmocka_unit_test(ports_may_be_shared_after_binding),
+		cmocka_unit_test(family_is_decided_before_listening),
 		cmocka_unit_test(listening_without_binding_takes_any_port),
 		cmocka_unit_test(resolving_tells_device_and_path),
 		cmocka_unit_test(source_may_be_given),
