@@ -6,6 +6,7 @@
  */
 #include <rdma/rsocket.h>
 
+#include <arpa/inet.h>
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -93,8 +94,6 @@ FORWARD(int, rbind, (int socket, const struct sockaddr *addr, socklen_t addrlen)
 FORWARD(int, rlisten, (int socket, int backlog), (socket, backlog))
 FORWARD(int, raccept, (int socket, struct sockaddr *addr, socklen_t *addrlen),
 	(socket, addr, addrlen))
-FORWARD(int, rconnect, (int socket, const struct sockaddr *addr, socklen_t addrlen),
-	(socket, addr, addrlen))
 FORWARD(int, rshutdown, (int socket, int how), (socket, how))
 FORWARD(int, rclose, (int socket), (socket))
 FORWARD(ssize_t, rrecv, (int socket, void *buf, size_t len, int flags), (socket, buf, len, flags))
@@ -104,9 +103,6 @@ FORWARD(ssize_t, rrecvfrom, (int socket, void *buf, size_t len, int flags,
 FORWARD(ssize_t, rrecvmsg, (int socket, struct msghdr *msg, int flags), (socket, msg, flags))
 FORWARD(ssize_t, rsend, (int socket, const void *buf, size_t len, int flags),
 	(socket, buf, len, flags))
-FORWARD(ssize_t, rsendto, (int socket, const void *buf, size_t len, int flags,
-	const struct sockaddr *dest_addr, socklen_t addrlen),
-	(socket, buf, len, flags, dest_addr, addrlen))
 FORWARD(ssize_t, rsendmsg, (int socket, const struct msghdr *msg, int flags), (socket, msg, flags))
 FORWARD(ssize_t, rread, (int socket, void *buf, size_t count), (socket, buf, count))
 FORWARD(ssize_t, rreadv, (int socket, const struct iovec *iov, int iovcnt), (socket, iov, iovcnt))
@@ -129,6 +125,64 @@ FORWARD(int, riounmap, (int socket, void *buf, size_t len), (socket, buf, len))
 FORWARD(size_t, riowrite, (int socket, const void *buf, size_t count, off_t offset, int flags),
 	(socket, buf, count, offset, flags))
 /* clang-format on */
+
+static pthread_once_t looked_for_own = PTHREAD_ONCE_INIT;
+static struct sockaddr_storage own; /* family 0: this process is no host of its own */
+
+static void look_for_own(void)
+{
+	if (!vbn_cm_own_address(&own))
+		own.ss_family = AF_UNSPEC;
+}
+
+/*
+ * A datagram rsocket tells its peer by an ordinary socket who it is. Where the process is a host of its
+ * own the system would let that socket, if nobody bound it, speak for 127.0.0.1, and the peer
+ * would look for us at its own address. A stream rsocket has no family before it is bound.
+ */
+static void speak_for_own_host(int socket)
+{
+	struct sockaddr_storage bound = {0};
+	const struct sockaddr_in *in = (const struct sockaddr_in *)&bound;
+	socklen_t length = sizeof(bound);
+
+	pthread_once(&looked_for_own, look_for_own);
+	if (own.ss_family != AF_INET ||
+	    rgetsockname(socket, (struct sockaddr *)&bound, &length) != 0 ||
+	    bound.ss_family != AF_INET || in->sin_addr.s_addr != htonl(INADDR_ANY) ||
+	    in->sin_port != 0)
+		return;
+	/* Where that fails it is as before. */
+	(void)rbind(socket, (const struct sockaddr *)&own, sizeof(struct sockaddr_in));
+}
+
+EXPORT int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
+{
+	static int (*_Atomic function)(int, const struct sockaddr *, socklen_t);
+
+	if (!function)
+		function = (int (*)(int, const struct sockaddr *, socklen_t))find("rconnect");
+	if (!function)
+		return -1;
+	speak_for_own_host(socket);
+	return function(socket, addr, addrlen);
+}
+
+EXPORT ssize_t rsendto(int socket, const void *buf, size_t len, int flags,
+		       const struct sockaddr *dest_addr, socklen_t addrlen)
+{
+	static ssize_t (*_Atomic function)(int, const void *, size_t, int, const struct sockaddr *,
+					   socklen_t);
+
+	if (!function)
+		function = (ssize_t(*)(int, const void *, size_t, int, const struct sockaddr *,
+				       socklen_t))find("rsendto");
+	if (!function)
+		return -1;
+	if (dest_addr)
+		speak_for_own_host(socket);
+	return function(socket, buf, len, flags, dest_addr, addrlen);
+}
 
 /* The one with an argument that may be missing; none of its commands takes more than a long. */
 EXPORT int rfcntl(int socket, int cmd, ...)

@@ -238,3 +238,12 @@ EXPORT int vbn_cm_explain(int error, const char *call, const char *format, ...)
 	va_end(arguments);
 	return explain_call(error, call, "%s", sentence);
 }
+
+EXPORT bool vbn_cm_own_address(struct sockaddr_storage *address)
+{
+	const struct settings *settings = library_settings();
+
+	if (settings->has_address)
+		link_socket_address(&settings->address, 0, address);
+	return settings->has_address;
+}

@@ -51,6 +51,8 @@ int vbn_cm_join(struct engine_cm_id *id, const struct sockaddr *address, bool on
 		void *user, struct engine_cm_group **group);
 int vbn_cm_leave(struct engine_cm_id *id, struct engine_cm_group *group);
 
+/* The address of a process that is a host of its own (VERBENA_ADDRESS), port 0. False: it is not. */
+bool vbn_cm_own_address(struct sockaddr_storage *address);
 /* True in a child of fork: @context is the parent's. */
 bool vbn_cm_is_inherited(struct ibv_context *context);
 /* explain_call() for the face next door. Returns @error. */
