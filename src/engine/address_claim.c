@@ -9,6 +9,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "link/descriptor.h"
+
 /* Everybody who asks for the holder stays in the backlog, since the holder never accepts. */
 #define CLAIM_BACKLOG 4096
 
@@ -30,7 +32,7 @@ int address_claim_take(const struct link_address *address, struct descriptor *cl
 {
 	struct sockaddr_un name;
 	socklen_t length = claim_name(address, &name);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = descriptor_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return -errno;
@@ -50,7 +52,7 @@ bool address_claim_holder(const struct link_address *address, struct host_holder
 	socklen_t length = claim_name(address, &name);
 	struct ucred credentials = {0};
 	socklen_t credentials_length = sizeof(credentials);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = descriptor_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	bool is_held;
 
 	*holder = (struct host_holder){0};

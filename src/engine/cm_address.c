@@ -13,6 +13,7 @@
 #include "engine/engine_state.h"
 #include "engine/explain.h"
 #include "engine/gid_table.h"
+#include "link/descriptor.h"
 
 int cm_address_from(const struct sockaddr *from, struct link_address *address, uint16_t *port)
 {
@@ -220,7 +221,7 @@ static bool is_local(const struct link_address *address)
 {
 	struct sockaddr_storage storage;
 	socklen_t length = link_socket_address(address, 0, &storage);
-	int fd = socket(storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = descriptor_socket(storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	bool is_bound = fd >= 0 && bind(fd, (struct sockaddr *)&storage, length) == 0;
 
 	if (fd >= 0)

@@ -15,6 +15,7 @@
 #include "engine/cm_state.h"
 #include "engine/engine_state.h"
 #include "engine/explain.h"
+#include "link/descriptor.h"
 
 #define ROCE_PORT 4791
 /* What Linux assumes: the lifetime of a packet, and how far it may go. */
@@ -52,8 +53,8 @@ int cm_route_source(const struct engine *engine, const struct link_address *from
 		*source = settings->address;
 		return link_address_is_ipv4(destination) ? 0 : -ENETUNREACH;
 	}
-	fd = socket(link_address_is_ipv4(destination) ? AF_INET : AF_INET6,
-		    SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	fd = descriptor_socket(link_address_is_ipv4(destination) ? AF_INET : AF_INET6,
+			       SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
 	error = connect_socket(fd, from, destination, source);

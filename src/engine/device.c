@@ -23,6 +23,7 @@
 #include "base/byte_order.h"
 #include "engine/gid_table.h"
 #include "engine/profile.h"
+#include "link/descriptor.h"
 
 /* IPv6, UDP, BTH, RETH, immediate, ICRC: what surrounds the payload at most. */
 #define PACKET_OVERHEAD_BYTES (40 + 8 + 12 + 16 + 4 + 4)
@@ -84,7 +85,7 @@ static struct found_interface *interface_of(struct scan *scan, const struct ifad
 static unsigned int interface_mtu(const char *name)
 {
 	struct ifreq request = {0};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = descriptor_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	unsigned int mtu = 1500;
 
 	if (fd < 0)

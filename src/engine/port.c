@@ -12,6 +12,7 @@
 #include "engine/cm_state.h"
 #include "engine/engine_state.h"
 #include "engine/explain.h"
+#include "link/descriptor.h"
 
 #define PORT_NUMBER 1
 #define MESSAGES_BYTES 8192
@@ -204,7 +205,8 @@ static int open_socket(void)
 		.nl_family = AF_NETLINK,
 		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
 	};
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+	int fd = descriptor_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
+				   NETLINK_ROUTE);
 
 	if (fd >= 0 && bind(fd, (struct sockaddr *)&name, sizeof(name)) != 0) {
 		close(fd);

@@ -8,6 +8,7 @@
 #include "base/byte_order.h"
 #include "host/host_internal.h"
 #include "host/steering.h"
+#include "link/descriptor.h"
 
 /* As much as a datagram from outside may have. */
 #define PACKET_BYTES_MAX 4224
@@ -74,7 +75,7 @@ static void show_credentials(const struct host *host, struct msghdr *message,
  */
 static bool send_by_another_socket(const struct msghdr *message)
 {
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = descriptor_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	bool is_sent;
 
 	if (fd < 0)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "host/steering.h"
+#include "link/descriptor.h"
 
 #define ROCE_PORT 4791
 #define VAULT_MAGIC 0x56424e56u /* "VBNV" */
@@ -61,8 +62,8 @@ static int prepare_socket(int fd, const struct link_address *address, bool joins
 /* A bound socket; @joins: others are bound there already, by us. */
 static int open_socket(const struct link_address *address, bool joins)
 {
-	int fd = socket(link_address_is_ipv4(address) ? AF_INET : AF_INET6,
-			SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
+	int fd = descriptor_socket(link_address_is_ipv4(address) ? AF_INET : AF_INET6,
+				   SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
 	int error;
 
 	if (fd < 0)

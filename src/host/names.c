@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "link/descriptor.h"
+
 /* __SO_ACCEPTCON, as the list shows it. */
 #define ACCEPTS_FLAG 0x10000u
 #define PREFIX "verbena/"
@@ -73,7 +75,7 @@ struct host_name host_name_of_lock(uid_t user, const struct link_address *addres
 
 int host_name_bind(const struct host_name *name, int type, int backlog)
 {
-	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = descriptor_socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int error;
 
 	if (fd < 0)
@@ -88,7 +90,7 @@ int host_name_bind(const struct host_name *name, int type, int backlog)
 
 int host_name_connect(const struct host_name *name, int type, struct ucred *owner)
 {
-	int fd = socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = descriptor_socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	socklen_t length = sizeof(*owner);
 	int error;
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* Above what select() can hold and programs usually reach, below the usual soft limit. */
@@ -18,6 +19,11 @@ static int high_number(void)
 	if (limit.rlim_cur > 8 * HIGH_NUMBER)
 		return 4 * HIGH_NUMBER;
 	return limit.rlim_cur > HIGH_NUMBER + 64 ? HIGH_NUMBER : (int)limit.rlim_cur / 2;
+}
+
+int descriptor_socket(int domain, int type, int protocol)
+{
+	return (int)syscall(SYS_socket, domain, type, protocol);
 }
 
 struct descriptor descriptor_recognise(int fd)

@@ -27,6 +27,12 @@ struct descriptor {
 	ino_t inode;
 };
 
+/*
+ * A socket of the kernel. Libraries that put their own sockets in the place of the program's
+ * (librspreload: rsockets, and those on top of us) replace the C library's function, and would put us
+ * on top of ourselves. A number, or -1 with errno.
+ */
+int descriptor_socket(int domain, int type, int protocol);
 /* Takes over @fd (closing that number) at a high number; fd is -1 if @fd was negative. */
 struct descriptor descriptor_adopt(int fd);
 /* The same where the number must stay, because the program knows it. */

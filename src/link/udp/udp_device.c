@@ -5,6 +5,7 @@
  * comes from the device itself (ethtool). Neither needs a privilege, and where one
  * is refused the device counts as an unknown one.
  */
+#include "link/descriptor.h"
 #include "link/udp/udp.h"
 
 #include <linux/ethtool.h>
@@ -76,7 +77,7 @@ static unsigned int find_device(const struct link_path *path)
 {
 	_Alignas(NLMSG_ALIGNTO) uint8_t answer[1024];
 	struct route_request request;
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	int fd = descriptor_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	ssize_t length = -1;
 
 	if (fd < 0)
@@ -112,7 +113,7 @@ bool udp_device_is_virtual(const struct link_path *path)
 
 	if (!device || !if_indextoname(device, request.ifr_name))
 		return false;
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	fd = descriptor_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return false;
 	is_virtual = is_loopback(fd, &request) || is_veth(fd, &request);

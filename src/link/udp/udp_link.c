@@ -8,6 +8,7 @@
  * connected: an unconnected one with DF writes identification 0, which the ICRC
  * covers; a connected one counts from a random start.
  */
+#include "link/descriptor.h"
 #include "link/udp/udp.h"
 
 #include <errno.h>
@@ -34,8 +35,8 @@ static int set_option(int fd, int level, int option, int value)
 /* A socket of the link's family that sets DF and leaves the identification at 0. */
 static int open_socket(const struct udp_link *udp)
 {
-	int fd = socket(udp->is_ipv4 ? AF_INET : AF_INET6,
-			SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
+	int fd = descriptor_socket(udp->is_ipv4 ? AF_INET : AF_INET6,
+				   SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
 	int error;
 
 	if (fd < 0)
