@@ -47,6 +47,8 @@
  *   ESTABLISHED and DISCONNECTED.
  * - Data that arrive on the QP in REP_SENT prove the same: cm_establish().
  * - DREQs that cross: each side answers the other's and both are done.
+ * - That nobody listens need not be the last word: see cm_timing.listener_ns. Such a refusal leaves no
+ *   trace at the peer, so the same REQ is a new one for it.
  * - Alternate paths are refused: LAP is answered by APR "unsupported".
  * - A peer that was killed says nothing any more; a LAP finds that out (watch.h).
  *
@@ -106,6 +108,13 @@ struct cm_timing {
 	 * never answered is asked CM_WATCH_TRIES_FIRST times and then left alone.
 	 */
 	uint64_t watch_ns;
+	/*
+	 * Not 0: that nobody listens is believed only so long after the REQ or SIDR_REQ was sent first.
+	 * Until then the peer is asked again, soon at first: its program may be about to listen, and
+	 * here all that lies between two programs is shorter than they are used to. These repetitions
+	 * use up no retries either.
+	 */
+	uint64_t listener_ns;
 };
 
 #define CM_WATCH_TRIES 8
@@ -176,6 +185,7 @@ struct cm_connection {
 	/* Private from here. */
 	bool is_sidr;
 	bool is_told_end; /* DISCONNECTED was told */
+	bool asks_again;  /* nobody listened: what comes next is the same question */
 	uint8_t retries_left;
 	uint8_t ack_timeout;	/* exponent of timewait */
 	uint64_t wait_ns;	/* between two transmissions */

@@ -183,6 +183,9 @@ static enum reason receive_rej(struct cm_agent *agent, const struct cm_arrival *
 		return reason_of(match);
 	switch (connection->state) {
 	case CM_REQ_SENT:
+		if (rej->rej.reason == CM_REJECT_SERVICE_ID &&
+		    wait_for_listener(agent, connection, now))
+			return REASON_NONE;
 		tell(connection, CM_EVENT_REJECTED, rej->rej.reason, rej, out);
 		/* Stale: packets of the connection that the peer remembers may be on the way. */
 		if (rej->rej.reason == CM_REJECT_STALE)
@@ -337,7 +340,7 @@ enum reason cm_receive(struct cm_agent *agent, const struct cm_arrival *arrival,
 	case CM_SIDR_REQ:
 		return receive_sidr_req(agent, arrival, now, out);
 	case CM_SIDR_REP:
-		return receive_sidr_rep(agent, arrival, out);
+		return receive_sidr_rep(agent, arrival, now, out);
 	case CM_LAP:
 		return receive_lap(agent, arrival, out);
 	case CM_APR:

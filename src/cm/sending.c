@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Waiting. A transmission is followed by wait_ns, and then by the next one, retries_left times.
- * Two things go beside that and use up no retries: early repetitions at first, each after four
- * times as long as the one before, and those while the peer's MRAs bid us wait.
+ * Three things go beside that and use up no retries: early repetitions at first, each after four
+ * times as long as the one before, those while the peer's MRAs bid us wait, and those after the
+ * peer said that nobody listens.
  */
 #include "cm/sending.h"
 
@@ -13,6 +14,8 @@
 #include "cm/deadlines.h"
 
 #define EARLY_FACTOR 4
+/* The first pause for a listener is this part of all the time, each further one twice as long. */
+#define LISTENER_PART 64
 
 struct cm_message message_of(const struct cm_connection *connection, enum cm_kind kind,
 			     const struct cm_message *given)
@@ -104,6 +107,7 @@ void wait_begin(struct cm_agent *agent, struct cm_connection *connection, vbn_ti
 	connection->retries_left = timing->retries;
 	connection->begun = now;
 	connection->patient_until = 0;
+	connection->asks_again = false;
 	deadline_set(agent, connection,
 		     vbn_time_add(now, connection->early_ns ? connection->early_ns
 							    : connection->wait_ns));
@@ -120,10 +124,24 @@ void wait_prolong(struct cm_connection *connection, uint8_t service_timeout, vbn
 		connection->patient_until = until;
 }
 
+bool wait_for_listener(struct cm_agent *agent, struct cm_connection *connection, vbn_time now)
+{
+	uint64_t patience = connection->timing.listener_ns;
+	uint64_t waited = now - connection->begun, pause = patience / LISTENER_PART;
+
+	if (waited >= patience)
+		return false;
+	connection->asks_again = true;
+	deadline_set(agent, connection, vbn_time_add(now, waited > pause ? waited : pause));
+	return true;
+}
+
 bool wait_repeat(struct cm_agent *agent, struct cm_connection *connection, vbn_time now,
 		 struct cm_out *out)
 {
-	if (connection->early_ns) {
+	if (connection->asks_again) {
+		connection->asks_again = false;
+	} else if (connection->early_ns) {
 		connection->early_ns *= EARLY_FACTOR;
 		if (connection->early_ns >= connection->wait_ns)
 			connection->early_ns = 0;

@@ -113,7 +113,7 @@ enum reason receive_sidr_req(struct cm_agent *agent, const struct cm_arrival *ar
 	return REASON_NONE;
 }
 
-enum reason receive_sidr_rep(struct cm_agent *agent, const struct cm_arrival *arrival,
+enum reason receive_sidr_rep(struct cm_agent *agent, const struct cm_arrival *arrival, vbn_time now,
 			     struct cm_out *out)
 {
 	const struct cm_message *message = arrival->message;
@@ -123,6 +123,9 @@ enum reason receive_sidr_rep(struct cm_agent *agent, const struct cm_arrival *ar
 		return REASON_DROP_CM_ID;
 	if (!path_same_peer(&connection->path, &arrival->path))
 		return REASON_DROP_SOURCE;
+	if (message->sidr_rep.status == CM_SIDR_UNSUPPORTED &&
+	    wait_for_listener(agent, connection, now))
+		return REASON_NONE;
 	tell(connection, CM_EVENT_SIDR_RESPONSE, message->sidr_rep.status, message, out);
 	end_closed(agent, connection, out);
 	return REASON_NONE;

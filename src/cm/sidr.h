@@ -7,7 +7,7 @@
 
 enum reason receive_sidr_req(struct cm_agent *agent, const struct cm_arrival *arrival, vbn_time now,
 			     struct cm_out *out);
-enum reason receive_sidr_rep(struct cm_agent *agent, const struct cm_arrival *arrival,
+enum reason receive_sidr_rep(struct cm_agent *agent, const struct cm_arrival *arrival, vbn_time now,
 			     struct cm_out *out);
 
 #endif

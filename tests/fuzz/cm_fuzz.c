@@ -328,6 +328,7 @@ static void start(struct fuzz *fuzz)
 
 	timing.retries = choice & 15;
 	timing.early_ns = choice & 16 ? VBN_MILLISECOND : 0;
+	timing.listener_ns = choice & 64 ? VBN_MILLISECOND : 0;
 	fuzz->ids = 0x01000000;
 	cm_world_init(&fuzz->world, &user, NULL);
 	cm_world_start(&fuzz->world, OURS, &timing, choice);

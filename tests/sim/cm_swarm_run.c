@@ -32,6 +32,14 @@ static void draw_timing(struct cm_timing *timing, struct random_stream *random)
 							      : 0;
 }
 
+/* From a stream of its own: so all else in the plans of stored seeds stays as it was. */
+static uint64_t draw_patience(uint64_t seed)
+{
+	struct random_stream random = {~seed};
+
+	return random_chance(&random, MILLION / 2) ? random_between(&random, 1, 1 << 28) : 0;
+}
+
 static void draw_faults(struct cm_plan *plan, struct random_stream *random)
 {
 	plan->loss = maybe(random, 3 * MILLION / 4, MILLION / 2);
@@ -52,6 +60,7 @@ static void draw(struct cm_plan *plan, uint64_t seed)
 
 	*plan = (struct cm_plan){.seed = seed, .serves = MILLION};
 	draw_timing(&plan->timing, &random);
+	plan->timing.listener_ns = draw_patience(seed);
 	wait = cm_exponent_ns(plan->timing.response_timeout) +
 	       2 * cm_exponent_ns(plan->timing.packet_lifetime);
 	plan->is_clean = random_chance(&random, MILLION / 8);
@@ -75,14 +84,15 @@ void swarm_describe(uint64_t seed, FILE *out)
 	draw(&plan, seed);
 	fprintf(out,
 		"seed %llu: %u connections (%u ppm queries)%s%s\n"
-		"  response 2^%u, lifetime 2^%u, ack delay 2^%u, service 2^%u, %u retries, early %llu ns\n"
+		"  response 2^%u, lifetime 2^%u, ack delay 2^%u, service 2^%u, %u retries, early %llu ns, listener %llu ns\n"
 		"  loss %u, repeated %u, damaged %u, forged %u, restarts %u, delay %llu..%llu ns\n"
 		"  refuses %u, withdraws %u, serves %u, pause %llu ns, faults until %llu of %llu ns\n",
 		(unsigned long long)seed, plan.connections, plan.sidr,
 		plan.is_clean ? ", clean" : "", plan.reuses_numbers ? ", few numbers" : "",
 		plan.timing.response_timeout, plan.timing.packet_lifetime, plan.timing.ack_delay,
 		plan.timing.service_timeout, plan.timing.retries,
-		(unsigned long long)plan.timing.early_ns, plan.loss, plan.repeat, plan.damage,
+		(unsigned long long)plan.timing.early_ns,
+		(unsigned long long)plan.timing.listener_ns, plan.loss, plan.repeat, plan.damage,
 		plan.forge, plan.restarts, (unsigned long long)plan.delay_min,
 		(unsigned long long)plan.delay_max, plan.refuses, plan.withdraws, plan.serves,
 		(unsigned long long)plan.pause_max, (unsigned long long)plan.faults_end,

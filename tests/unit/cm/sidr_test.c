@@ -81,6 +81,33 @@ static void refusal_ends_a_query(void **state)
 	}
 }
 
+static void listener_is_asked_for_again(void **state)
+{
+	static const struct cm_timing timing = {
+		.response_timeout = 20,
+		.packet_lifetime = 18,
+		.listener_ns = 64 * VBN_MILLISECOND,
+	};
+	struct cm_connection *connection;
+	struct cm_message rep;
+	struct bench bench;
+	vbn_time before;
+
+	(void)state;
+	bench_begin_with(&bench, &timing);
+	connection = asks(&bench);
+	rep = peer_says(connection, CM_SIDR_REP);
+	rep.sidr_rep.status = CM_SIDR_UNSUPPORTED;
+	bench_hear(&bench, &rep);
+	before = bench.now;
+	assert_int_equal(bench_deadline(&bench) - before, VBN_MILLISECOND);
+	expect_datagram(&bench, CM_SIDR_REQ);
+	bench.now += timing.listener_ns;
+	bench_hear(&bench, &rep);
+	expect_event(&bench, connection, CM_EVENT_SIDR_RESPONSE, CM_SIDR_UNSUPPORTED);
+	expect_end(&bench);
+}
+
 static void query_is_repeated_and_given_up(void **state)
 {
 	struct cm_connection *connection;
@@ -268,6 +295,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(answer_ends_a_query),
 		cmocka_unit_test(refusal_ends_a_query),
+		cmocka_unit_test(listener_is_asked_for_again),
 		cmocka_unit_test(query_is_repeated_and_given_up),
 		cmocka_unit_test(answer_from_elsewhere_is_dropped),
 		cmocka_unit_test(query_is_no_connection),

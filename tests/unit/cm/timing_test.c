@@ -132,6 +132,87 @@ static void early_repetitions(void **state)
 	expect_event(&bench, connection, CM_EVENT_UNREACHABLE, 0);
 }
 
+/* The bench's peer, where nobody listens; then whether the same question comes again. */
+static void hears_that_nobody_listens(struct bench *bench, const struct cm_connection *connection)
+{
+	struct cm_message rej = own_rej(CM_REJECT_SERVICE_ID);
+
+	rej.remote_id = connection->local_id;
+	rej.transaction = connection->transaction;
+	assert_int_equal(bench_hear(bench, &rej), REASON_NONE);
+}
+
+static const struct cm_timing patient = {
+	.response_timeout = 20,
+	.packet_lifetime = 18,
+	.retries = 1,
+	.early_ns = 100 * VBN_MILLISECOND,
+	.listener_ns = 64 * VBN_MILLISECOND,
+};
+
+/* After 1, 1, 2, 4, 8, 16 and 32 ms. */
+static void listener_that_does_not_come(void **state)
+{
+	struct cm_connection *connection;
+	struct bench bench;
+
+	(void)state;
+	bench_begin_with(&bench, &patient);
+	connection = connects(&bench);
+	hears_that_nobody_listens(&bench, connection);
+	expect_end(&bench);
+	repeats(&bench, CM_REQ, 1, VBN_MILLISECOND);
+	for (uint64_t wait = VBN_MILLISECOND; wait <= 32 * VBN_MILLISECOND; wait *= 2) {
+		hears_that_nobody_listens(&bench, connection);
+		repeats(&bench, CM_REQ, 1, wait);
+	}
+	hears_that_nobody_listens(&bench, connection);
+	expect_event(&bench, connection, CM_EVENT_REJECTED, CM_REJECT_SERVICE_ID);
+	expect_end(&bench);
+	expect_no_deadline(&bench);
+}
+
+/* Neither retries nor early repetitions are used up by asking again; a loss is a loss as ever. */
+static void listener_that_is_late(void **state)
+{
+	struct cm_connection *connection;
+	struct cm_message rep;
+	struct bench bench;
+
+	(void)state;
+	bench_begin_with(&bench, &patient);
+	connection = connects(&bench);
+	for (int i = 0; i < 3; i++) {
+		hears_that_nobody_listens(&bench, connection);
+		bench_deadline(&bench);
+		expect_datagram(&bench, CM_REQ);
+	}
+	repeats(&bench, CM_REQ, 1, 100 * VBN_MILLISECOND);
+	repeats(&bench, CM_REQ, 1, 400 * VBN_MILLISECOND);
+	rep = peer_says(connection, CM_REP);
+	rep.rep.qpn = PEER_QPN;
+	rep.local_id = PEER_ID;
+	bench_hear(&bench, &rep);
+	expect_event(&bench, connection, CM_EVENT_RESPONSE, 0);
+	expect_end(&bench);
+}
+
+/* Other refusals are meant. */
+static void refusal_by_a_program_is_told(void **state)
+{
+	struct cm_connection *connection;
+	struct cm_message rej = own_rej(CM_REJECT_CONSUMER);
+	struct bench bench;
+
+	(void)state;
+	bench_begin_with(&bench, &patient);
+	connection = connects(&bench);
+	rej.remote_id = connection->local_id;
+	bench_hear(&bench, &rej);
+	expect_event(&bench, connection, CM_EVENT_REJECTED, CM_REJECT_CONSUMER);
+	expect_end(&bench);
+}
+
 /* The passive side waits as the REQ says. */
 static void unanswered_reply_is_given_up(void **state)
 {
@@ -371,6 +452,9 @@ int main(void)
 		cmocka_unit_test(unanswered_request_is_given_up),
 		cmocka_unit_test(the_program_says_how_often),
 		cmocka_unit_test(early_repetitions),
+		cmocka_unit_test(listener_that_does_not_come),
+		cmocka_unit_test(listener_that_is_late),
+		cmocka_unit_test(refusal_by_a_program_is_told),
 		cmocka_unit_test(unanswered_reply_is_given_up),
 		cmocka_unit_test(unanswered_disconnect_is_given_up),
 		cmocka_unit_test(claims_are_bounded),

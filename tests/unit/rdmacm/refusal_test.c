@@ -76,6 +76,54 @@ static void nobody_listens(void **state)
 	rdma_destroy_event_channel(channel);
 }
 
+/*
+ * A question that comes before its listener. True: the listener hears of it. A machine that is busy
+ * may let the listener come too late; then it is refused, rightly.
+ */
+static bool reaches_late_listener(enum rdma_port_space port_space)
+{
+	struct rdma_event_channel *passive = create_channel(), *active = create_channel();
+	struct rdma_cm_id *listener = create_listener(passive, port_space, 8);
+	struct rdma_cm_id *id = create_resolved(active, port_space, listener);
+	struct sockaddr_in address = listener->route.addr.src_sin;
+	struct rdma_conn_param param = parameters(NULL, 0);
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *request;
+	bool is_reached;
+
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	create_qp(id);
+	assert_int_equal(rdma_connect(id, &param), 0);
+	listener = create_id(passive, port_space);
+	assert_int_equal(rdma_bind_addr(listener, (struct sockaddr *)&address), 0);
+	assert_int_equal(rdma_listen(listener, 8), 0);
+	is_reached = has_event(passive, 1000);
+	if (is_reached) {
+		event = expect(passive, RDMA_CM_EVENT_CONNECT_REQUEST);
+		request = event->id;
+		assert_int_equal(rdma_ack_cm_event(event), 0);
+		assert_int_equal(rdma_destroy_id(request), 0);
+	}
+	rdma_destroy_qp(id);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(passive);
+	rdma_destroy_event_channel(active);
+	return is_reached;
+}
+
+/* perftest and qperf say that they listen before they do. */
+static void listener_may_be_late(void **state)
+{
+	int tries = 20;
+
+	(void)state;
+	while (!reaches_late_listener(RDMA_PS_TCP))
+		assert_true(tries-- > 0);
+	while (!reaches_late_listener(RDMA_PS_UDP))
+		assert_true(tries-- > 0);
+}
+
 /* Of more requests than the program is prepared for those that come last are refused. */
 static void backlog_is_limited(void **state)
 {
@@ -245,6 +293,7 @@ int main(void)
 		cmocka_unit_test(program_refuses_with_a_word),
 		cmocka_unit_test(abilities_may_be_the_reason),
 		cmocka_unit_test(nobody_listens),
+		cmocka_unit_test(listener_may_be_late),
 		cmocka_unit_test(backlog_is_limited),
 		cmocka_unit_test(listener_goes),
 		cmocka_unit_test(peer_gives_up_before_it_is_accepted),
