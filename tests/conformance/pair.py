@@ -72,8 +72,9 @@ class Program:
         return False
 
     def output(self):
-        self.log.seek(0)
-        return self.log.read().decode(errors="replace")
+        # The program writes at the position that it shares with us: reading must not move it.
+        descriptor = self.log.fileno()
+        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).decode(errors="replace")
 
     def exit_code(self):
         return self.child.returncode
