@@ -2,17 +2,22 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Tests of the runner itself, with plain programs: it must see each way of failing."""
 import itertools
+import json
 import os
 import select
 import socket
 import subprocess
 import sys
+import tempfile
 import unittest
+from typing import NamedTuple
 from unittest import mock
 
 import document
 import matrix
 import pair
+import rdmacm_cases
+import rdmacm_programs
 import table
 import verbs
 
@@ -214,6 +219,64 @@ class Verbs(unittest.TestCase):
         for row in ("| `a`, `b` | works |  |", "| `c` | works, with limits | no x: `EINVAL` |",
                     "| `d` | refused | `EOPNOTSUPP`: no d |"):
             self.assertIn(row, text)
+
+
+class RdmacmPrograms(unittest.TestCase):
+    """A trial with plain programs, and what its judges see."""
+
+    class Host(NamedTuple):
+        prefix: list
+        address: str = "127.0.0.1"
+
+    def trial(self, server, client, **others):
+        case = rdmacm_cases.Case("python3", "", server, client, **others)
+        ends = rdmacm_programs.Ends(self.Host([]), self.Host([]), "127.0.0.1", False, "")
+        facts = {"any": [], "folder": "", "port": str(pair.free_port())}
+        return rdmacm_programs.Trial(case, ends, facts).outcome()
+
+    def script(self, text):
+        return [sys.executable, "-c", text]
+
+    def test_both_end_well(self):
+        self.assertTrue(self.trial(self.script("print(1)"), self.script("print(2)")).ok)
+
+    def test_a_crash_is_no_refusal(self):
+        outcome = self.trial(self.script(HANG), self.script(
+            "import os; print('REJECTED', flush=True); os.abort()"))
+        self.assertEqual(outcome.problem, "the client ended with -6")
+
+    def test_a_server_that_is_to_be_terminated_must_end(self):
+        outcome = self.trial(self.script(HANG), self.script(""), server_ends=False)
+        self.assertTrue(outcome.ok, outcome.problem)
+
+    def test_each_of_many_clients_counts(self):
+        client = "import os; os.mkdir('{folder}/1') if not os.path.exists('{folder}/1') else exit(3)"
+        with tempfile.TemporaryDirectory() as folder:
+            outcome = self.trial(self.script(HANG), self.script(client.format(folder=folder)),
+                                 server_ends=False, clients=2)
+        self.assertEqual(outcome.problem, "one of many clients ended with 3")
+
+    def test_what_the_server_says_is_waited_for(self):
+        server = "print('ready', flush=True); import signal; signal.pause()"
+        outcome = self.trial(self.script(server), self.script(""), server_ends=False,
+                             ready=("ready", 1))
+        self.assertTrue(outcome.ok, outcome.problem)
+        outcome = self.trial(self.script("print('no')"), self.script(""), ready=("ready", 1))
+        self.assertEqual(outcome.problem, "the server did not say 'ready'")
+
+    def fio(self, way, moved, error=0):
+        return "meanwhile\n" + json.dumps({"jobs": [{"error": error, way: {"io_bytes": moved}}]})
+
+    def test_fio_must_agree(self):
+        right = rdmacm_cases.FIO_BYTES
+        for verb, jobs, taken, given, error, is_fine in (
+                ("send", 1, right, right, 0, True), ("send", 1, right - 1, right, 0, False),
+                ("write", 1, 0, right, 0, True), ("write", 1, 0, right - 1, 0, False),
+                ("send", 1, right, right, 5, False), ("send", 2, right, right, 0, False)):
+            judge = rdmacm_cases.judge_fio(verb, jobs)
+            problem = judge(self.fio("read", taken), self.fio("write", given, error), "")
+            self.assertEqual(problem is None, is_fine, (verb, jobs, taken, given, error))
+        self.assertTrue(rdmacm_cases.judge_fio("send", 1)("no", "no", ""))
 
 
 if __name__ == "__main__":
