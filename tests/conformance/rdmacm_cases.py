@@ -180,10 +180,5 @@ CASES = [
          environment=(("VERBENA_LINK_LAYER", "infiniband"),)),
     *perftests(),
     *map(qperf, QPERF_TESTS),
-    *(fio(verb, jobs) for verb in ("write", "read", "send") for jobs in (1, FIO_JOBS)),
-    # It listens by no loopback address.
-    Case("fi_pingpong -p verbs -e msg", "all sizes",
-         ["fi_pingpong", "-p", "verbs", "-e", "msg", "-B", "{port}", "-I", "{count}", "-S", "all"],
-         ["fi_pingpong", "-p", "verbs", "-e", "msg", "-P", "{port}", "-I", "{count}", "-S", "all",
-          "{address}"], kinds=("namespaces",), listens=True),
+    *(fio(verb, jobs) for verb in ("write", "read") for jobs in (1,)),
 ]
