@@ -28,7 +28,6 @@ class Case(NamedTuple):
     judge: callable = None    # (server's output, client's, folder) -> what is wrong, or None
     server_ends: bool = True  # by itself, after its client; otherwise it is terminated
     has_ipv6: bool = True     # can be told to use IPv6
-    kinds: tuple = ("hosts", "shared", "namespaces")  # pairs of hosts on which it can work
     environment: tuple = ()
     listens: bool = False     # on a TCP port too, which tells when the server is ready
     ready: tuple = ()         # otherwise: (text, how often) in the server's output
@@ -171,12 +170,11 @@ CASES = [
     Case("rcopy", "one file", ["rcopy", "-p", "{port}"],
          ["rcopy", "{folder}/source", "{address}:{folder}/copy", "-p", "{port}"],
          judge_copy, server_ends=False, has_ipv6=False),
-    # Its datagrams know LIDs only, and ordinary sockets, which know nothing of virtual hosts,
-    # carry the addresses.
+    # Its datagrams know LIDs only.
     Case("udpong", "LIDs",
          ["udpong", "-b", "{address}", "-p", "{port}", "-C", "{count}", "-S", "1024"],
          ["udpong", "-s", "{address}", "-p", "{port}", "-C", "{count}", "-S", "1024"],
-         server_ends=False, has_ipv6=False, kinds=("namespaces",),
+         server_ends=False, has_ipv6=False,
          environment=(("VERBENA_LINK_LAYER", "infiniband"),)),
     *perftests(),
     *map(qperf, QPERF_TESTS),
