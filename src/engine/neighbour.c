@@ -13,6 +13,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "link/descriptor.h"
+
 #define DISCARD_PORT 9
 #define ANSWER_BYTES 2048
 #define ATTRIBUTES_BYTES 64
@@ -76,7 +78,7 @@ static unsigned char family_of(const struct link_address *address)
 /* 0 and the answer of type @type; a negative errno: that of the kernel, or of its way here. */
 static int ask(const struct question *question, uint16_t type, union answer *answer)
 {
-	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), error = 0;
+	int fd = descriptor_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE), error = 0;
 	ssize_t got = -1;
 
 	if (fd < 0)
@@ -142,7 +144,7 @@ static void read_route(const union answer *answer, struct neighbour *neighbour)
 /* Whether those on its link have addresses that are asked for. */
 static bool interface_asks(uint32_t index)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = descriptor_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct ifreq request = {0};
 	bool asks = fd >= 0 && if_indextoname(index, request.ifr_name) &&
 		    ioctl(fd, SIOCGIFFLAGS, &request) == 0 &&
@@ -227,8 +229,8 @@ void neighbour_seek(const struct neighbour *neighbour)
 {
 	struct sockaddr_storage storage;
 	socklen_t length = link_socket_address(&neighbour->source, 0, &storage);
-	int fd = socket(family_of(&neighbour->destination),
-			SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = descriptor_socket(family_of(&neighbour->destination),
+				   SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return;
