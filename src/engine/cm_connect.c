@@ -221,7 +221,7 @@ int engine_cm_connect(struct engine_cm_id *id, const struct cm_offer *with)
 	}
 	cm_turn_begin(&turn, id->engine);
 	id->is_busy = false;
-	id->has_near_peer = cm_is_near(id->engine, &id->destination);
+	id->has_near_peer = id->has_near_peer || cm_is_near(id->engine, &id->destination);
 	if (id->stage != CM_STAGE_CONNECT)
 		error = cm_id_wrong_stage(id, "rdma_connect");
 	else

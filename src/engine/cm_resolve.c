@@ -138,6 +138,7 @@ void cm_resolve_end(struct engine_cm_id *id, const struct cm_resolved *resolved,
 		if (!id->has_device)
 			id->device = resolved->device;
 		id->has_device = true;
+		id->has_near_peer = cm_is_near(id->engine, &id->destination);
 	}
 	id->stage = error ? CM_STAGE_BOUND : CM_STAGE_ADDRESS_RESOLVED;
 	cm_tell_type(id, error ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, error);

@@ -76,7 +76,7 @@ struct engine_cm_id {
 	struct link_address source, destination; /* source: all zeros is any address */
 	sa_family_t family;			 /* 0: not bound */
 	bool has_destination;
-	/* A member of this host received there when the connection began (cm_deaths.c). */
+	/* A member of this host received there when it was resolved, or later (cm_deaths.c). */
 	bool has_near_peer;
 	uint16_t source_port, destination_port; /* host order */
 	bool has_device;
