@@ -136,9 +136,7 @@ struct cm_connection *cm_connection_create(struct connections *connections, void
 void cm_choose_watch(struct connections *connections, struct cm_connection *connection,
 		     const struct link_address *peer)
 {
-	const struct host *host = membership_host(connections->engine);
-
-	if (host && host_has_address(host, peer))
+	if (cm_is_near(connections->engine, peer))
 		connection->timing.watch_ns = 0;
 }
 

@@ -172,7 +172,8 @@ static enum sleep_end sleep_until(struct engine *engine, struct sleeper *sleeper
 	waits.entries[0] = (struct pollfd){.fd = wake_descriptor(sleeper, now), .events = POLLIN};
 	waits.entries[1] = (struct pollfd){
 		.fd = deputy ? event_queue_descriptor(deputy->queue) : -1, .events = POLLIN};
-	waits.entries[2] = (struct pollfd){.fd = membership_descriptor(engine, now), .events = POLLIN};
+	waits.entries[2] =
+		(struct pollfd){.fd = membership_descriptor(engine, now), .events = POLLIN};
 	waits.count = 3;
 	until = announce_sleep(engine, sleeper, until, watch);
 	add_links(engine, watch, now, &waits);

@@ -370,13 +370,3 @@ void host_served(struct host *host, const struct link_address *address, vbn_time
 	if (own)
 		atomic_store_explicit(&own->entry->served_at, now, memory_order_relaxed);
 }
-
-bool host_has_address(const struct host *host, const struct link_address *address)
-{
-	struct host_slot_set members = steering_members(&host->registry, address);
-
-	for (uint32_t i = 0; i < HOST_SLOTS; i++)
-		if (host_slot_set_has(&members, i))
-			return true;
-	return false;
-}

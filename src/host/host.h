@@ -99,9 +99,6 @@ int host_open_address(struct host *host, const struct link_address *address,
 /* The caller found the socket of @address empty at @now; shown to those who send to us. */
 void host_served(struct host *host, const struct link_address *address, vbn_time now);
 
-/* Whether any member receives on @address. */
-bool host_has_address(const struct host *host, const struct link_address *address);
-
 /* Readable when a newcomer asks; host_serve() answers all that wait. Any thread. */
 int host_ask_descriptor(const struct host *host);
 void host_serve(struct host *host);

@@ -71,9 +71,9 @@ struct host {
 
 	pthread_mutex_t lock; /* addresses, peers, and stores into our slot; a leaf */
 	struct host_address addresses[HOST_ADDRESSES_MAX];
-	_Atomic uint32_t program_room;	/* instructions of a program that the system takes */
+	_Atomic uint32_t program_room;	  /* instructions of a program that the system takes */
 	_Atomic uint64_t guarded_changes; /* of the registry, when host_guard() was last called */
-	_Atomic uint32_t address_count; /* entries below it are whole and never change */
+	_Atomic uint32_t address_count;	  /* entries below it are whole and never change */
 	LIST_HEAD(, host_peer) peers;
 };
 

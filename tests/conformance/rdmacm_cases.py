@@ -123,10 +123,11 @@ def judge_fio(verb, jobs):
 
 def fio(verb, jobs):
     """
-    Each job is a process and has a port of its own. The server's way is always to read. It posts
+    Each job has a port of its own. The server's way is always to read. It posts
     all its receives before the client begins, since fio's connections do not wait for receives.
     """
-    common = ["fio", "--output-format=json", "--ioengine=rdma", f"--bs={FIO_BLOCK}",
+    # Jobs as threads: as processes they leave the group that is ended with a test.
+    common = ["fio", "--output-format=json", "--thread", "--ioengine=rdma", f"--bs={FIO_BLOCK}",
               f"--size={FIO_BYTES}"]
     sides = {"server": ["--rw=read", f"--iodepth={FIO_BYTES // FIO_BLOCK}"],
              "client": ["--rw=write", "--iodepth=4", f"--verb={verb}", "--hostname={address}"]}
