@@ -2,9 +2,7 @@
 """Runs measuring programs between two ends and returns what they measured."""
 import contextlib
 import os
-import time
 from typing import NamedTuple
-
 
 import places
 import readings
@@ -118,18 +116,20 @@ class Bench:
         port = str(pair.free_port())
         words = ["cmtime", "-p", port, "-c", str(self.amounts.connections)]
         serving = pair.Program(server.verbs() + words + ["-b", server.address])
-        connecting, problem = None, None
+        started = []
+
+        def connect():
+            started.append(pair.Program(client.verbs() + words + ["-s", server.address]))
+            return started[-1]
+
         try:
-            connecting, problem = rdmacm_programs.wait_for_client(
-                serving, lambda: pair.Program(client.verbs() + words + ["-s", server.address]),
-                time.monotonic() + RUN_SECONDS, (0,))
-            text = connecting.output()
+            text = rdmacm_programs.first_in_time(serving, connect, RUN_SECONDS).output()
+        except rdmacm_programs.Failure as failure:
+            raise Failed(f"{' '.join(words)}\n{failure}\n{started[-1].output()}\n"
+                         f"{serving.output()}") from failure
         finally:
-            serving.stop()
-            if connecting:
-                connecting.stop()
-        if problem:
-            raise Failed(f"{' '.join(words)}\n{problem}\n{text}\n{serving.output()}")
+            for program in [serving, *started]:
+                program.stop()
         for step in STEPS:
             self.notes.setdefault(f"{step}, us", []).append(readings.cmtime_step(step)(text))
         connect = readings.cmtime_step("connect")(text)

@@ -124,6 +124,25 @@ def is_too_early(client):
     return client.exit_code() == 8 or re.search(refused, client.output())
 
 
+def first_in_time(server, start, seconds):
+    """
+    The client that ended well. Nothing tells from outside that the server listens: one that comes too
+    early is refused, and another one started.
+    """
+    deadline = time.monotonic() + seconds
+    ready_by = time.monotonic() + min(seconds, READY_SECONDS)
+    while True:
+        client = start()
+        if not client.wait(deadline - time.monotonic()):
+            raise Failure("the client did not end in time")
+        if client.exit_code() == 0:
+            return client
+        if not is_too_early(client) or server.child.poll() is not None or \
+                time.monotonic() > ready_by:
+            raise Failure(f"the client ended with {client.exit_code()}")
+        client.stop()
+
+
 class Trial:
     """One case between two hosts, from its server's start to its end."""
 
@@ -148,19 +167,9 @@ class Trial:
         if self.case.ready and not wait_for_output(self.server, *self.case.ready, READY_SECONDS):
             raise Failure(f"the server did not say {self.case.ready[0]!r}")
 
-    def run_first_client(self):
-        ready_by = time.monotonic() + READY_SECONDS
-        while True:
-            client = self.start(self.ends.client, self.case.client)
-            self.clients = [client]
-            if not client.wait(self.left()):
-                raise Failure("the client did not end in time")
-            if client.exit_code() == 0:
-                return
-            if not is_too_early(client) or self.server.child.poll() is not None or \
-                    time.monotonic() > ready_by:
-                raise Failure(f"the client ended with {client.exit_code()}")
-            client.stop()
+    def start_client(self):
+        self.clients = [self.start(self.ends.client, self.case.client)]
+        return self.clients[0]
 
     def run_further_clients(self):
         others = [self.start(self.ends.client, self.case.client)
@@ -183,7 +192,7 @@ class Trial:
     def run(self):
         self.server = self.start(self.ends.server, self.case.server)
         self.await_server()
-        self.run_first_client()
+        first_in_time(self.server, self.start_client, self.left())
         self.run_further_clients()
         self.end_server()
 

@@ -94,16 +94,11 @@ def start_until_connected(running, verbena, host, words):
 
 
 def first_that_is_not_too_early(running, server, host, words):
-    """Nothing tells from outside that the server listens: who comes too early is refused."""
-    deadline = time.monotonic() + END_SECONDS
-    while True:
-        program = running.start(host, *words)
-        if not program.wait(deadline - time.monotonic()):
-            raise members.Failed(f"the client did not end in time{running.said()}")
-        if program.exit_code() == 0:
-            return program
-        if not rdmacm_programs.is_too_early(program) or server.child.poll() is not None:
-            raise members.Failed(f"the client ended with {program.exit_code()}{running.said()}")
+    try:
+        return rdmacm_programs.first_in_time(server, lambda: running.start(host, *words),
+                                             END_SECONDS)
+    except rdmacm_programs.Failure as failure:
+        raise members.Failed(f"{failure}{running.said()}") from failure
 
 
 def client_comes_first(_, ends):
