@@ -57,6 +57,7 @@ FIELDS = {
 }
 PRIVATE = {"REQ": 140, "MRA": 10, "REJ": 84, "REP": 36, "RTU": 8, "DREQ": 12, "DREP": 8,
            "SIDR_REQ": 16, "SIDR_REP": 96, "LAP": 8, "APR": 8}
+REQUESTS = ("REQ", "SIDR_REQ")
 # Every run draws them anew; zero and not zero differ all the same.
 DRAWN = {"local id", "remote id", "QPN", "remote QPN", "starting PSN", "CA GUID", "flow label"}
 
@@ -112,11 +113,25 @@ def family_of(gid):
     return "IPv4" if gid >> 32 == 0xffff else "IPv6"
 
 
+def ids_of(one):
+    return {one.fields["local id"], one.fields.get("remote id")}
+
+
+def says_nobody_listens(one):
+    return (one.kind == "REJ" and one.fields["reason"] == 8) or \
+        (one.kind == "SIDR_REP" and one.fields["status"] == 1)
+
+
 def conversations(talk):
-    """Those messages that belong to requests in @talk: without late answers to older ones."""
-    asked = {one.fields["local id"] for one in talk if one.kind in ("REQ", "SIDR_REQ")}
-    return [one for one in talk
-            if asked & {one.fields["local id"], one.fields.get("remote id")}]
+    """
+    Those messages that belong to requests in @talk: without late answers to older ones, and without
+    the answer of a peer that did not listen yet and was asked the same again.
+    """
+    asked = {one.fields["local id"] for one in talk if one.kind in REQUESTS}
+    return [one for number, one in enumerate(talk)
+            if asked & ids_of(one) and not (says_nobody_listens(one) and any(
+                later.kind in REQUESTS and later.fields["local id"] in ids_of(one)
+                for later in talk[number + 1:]))]
 
 
 def normalised(talk):

@@ -143,6 +143,13 @@ class Connecting(unittest.TestCase):
         for by_beginner in (True, False):
             self.assertEqual(self.compare(self.talk, by_beginner), [])
 
+    def test_who_came_too_early_asks_again(self):
+        request, response = self.talk[:2]
+        refusal = cm_frames.Message(response.sender, "REJ", {
+            "local id": 0, "remote id": request.fields["local id"], "reason": 8}, b"")
+        self.assertEqual(self.compare([request, refusal] + self.talk, False), [])
+        self.assertEqual(self.compare(self.talk + [refusal], False), ["REJ only in the run"])
+
     def test_one_other_field_is_seen(self):
         first = self.talk[0]
         other = first._replace(fields=first.fields | {"retry count": 3, "QPN": 99})
