@@ -231,6 +231,5 @@ void host_bury_all(struct host *host)
 		if ((generation & 3) != 0 && !host_slot_set_has(&claimed, slot))
 			host_bury(host, slot, generation);
 	}
-	/* Who buried them before need not have had our addresses, and then steered none of them. */
-	steering_update_all(host);
+	steer_after_others(host);
 }

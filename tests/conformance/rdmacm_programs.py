@@ -12,7 +12,6 @@ same as --long, which asks for more of each.
 import argparse
 import contextlib
 import os
-import queue
 import re
 import shutil
 import signal
@@ -25,6 +24,7 @@ from typing import NamedTuple
 import hosts
 import pair
 import table
+import workers
 from rdmacm_cases import CASES, FIO_JOBS
 
 SKIP = 77
@@ -309,39 +309,13 @@ def trials_of(session, kind):
             yield lambda ends, link=link: try_mckey(session, link, ends[link])
 
 
-class Worker(threading.Thread):
-    """Takes trials out of a queue, on a pair of hosts of its own."""
-
-    def __init__(self, waiting, ends):
-        super().__init__(daemon=True)
-        self.waiting, self.ends = waiting, ends
-        self.error = None
-
-    def run(self):
-        try:
-            while self.error is None:
-                self.waiting.get_nowait()(self.ends)
-        except queue.Empty:
-            pass
-        except Exception as error:  # pylint: disable=broad-except
-            self.error = error
-
-
 def try_kind(session, kind, make_ends):
     with contextlib.ExitStack() as stack:
         pairs = [stack.enter_context(make_ends(session.verbena, (), number))
                  for number in range(session.options.jobs)]
-        waiting = queue.SimpleQueue()
-        for trial in trials_of(session, kind):
-            waiting.put(trial)
-        workers = [Worker(waiting, ends_of(kind, ends)) for ends in pairs]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
-            if worker.error:
-                raise worker.error
-    return list(workers[0].ends)
+        ends = [ends_of(kind, pair_of_hosts) for pair_of_hosts in pairs]
+        workers.do_all(trials_of(session, kind), ends)
+    return list(ends[0])
 
 
 def position(program, option):

@@ -13,7 +13,6 @@ tries every combination. What perftest does before the first packet of each size
 import argparse
 import contextlib
 import os
-import queue
 import re
 import shutil
 import signal
@@ -25,6 +24,7 @@ import hosts
 import matrix
 import pair
 import table
+import workers
 
 SKIP = 77
 QUICK_START = "tests/conformance/libquick_start.so"
@@ -214,44 +214,13 @@ def programs_that_need_no_peer(session, kind, ends):
 
 
 def runs_of(session, kind):
-    """(program, run) for all that are to be tried on links of this kind."""
+    """All that are to be tried on links of this kind, as tasks on a pair of hosts."""
     for program in matrix.PROGRAMS:
         if session.options.only in (None, program):
             for run in matrix.runs_of(program, session.options.long):
                 if run["link"].kind == kind:
-                    yield program, run
-
-
-class Worker(threading.Thread):
-    """Takes runs out of a queue, on a pair of hosts of its own."""
-
-    def __init__(self, session, waiting, ends):
-        super().__init__(daemon=True)
-        self.session, self.waiting, self.ends = session, waiting, ends
-        self.error = None
-
-    def run(self):
-        try:
-            while self.error is None:
-                program, run = self.waiting.get_nowait()
-                try_run(self.session, program, run, self.ends)
-        except queue.Empty:
-            pass
-        except Exception as error:  # pylint: disable=broad-except
-            self.error = error
-
-
-def try_all(session, kind, pairs):
-    waiting = queue.SimpleQueue()
-    for entry in runs_of(session, kind):
-        waiting.put(entry)
-    workers = [Worker(session, waiting, ends) for ends in pairs]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-        if worker.error:
-            raise worker.error
+                    yield lambda ends, program=program, run=run: try_run(session, program, run,
+                                                                         ends)
 
 
 def try_kind(session, kind, make_ends, verbena):
@@ -262,7 +231,7 @@ def try_kind(session, kind, make_ends, verbena):
         ends = pairs[0]
         print(f"GIDs of the two hosts: {ends[0].gids} and {ends[1].gids}")
         programs_that_need_no_peer(session, kind, ends)
-        try_all(session, kind, pairs)
+        workers.do_all(runs_of(session, kind), pairs)
         if kind == "hosts" and session.options.only in (None, "ibv_rc_pingpong"):
             try_with_lids(session, ends)
     return [link.label for link in matrix.LINKS if link.kind == kind]
