@@ -14,13 +14,22 @@ static uint64_t mix(const struct cm_agent *agent, uint64_t hash, uint64_t value)
 }
 
 static struct cm_connection **bucket(const struct cm_agent *agent, enum cm_table table,
-				     const uint8_t *gid, uint32_t number)
+				     uint64_t hash)
 {
-	uint64_t hash = mix(agent, agent->hash_key >> 32, number);
-
-	if (gid)
-		hash = mix(agent, mix(agent, hash, load_be64(gid)), load_be64(gid + 8));
 	return &agent->buckets[table][(hash ^ hash >> 32) & agent->bucket_mask];
+}
+
+static uint64_t hash_of(const struct cm_agent *agent, uint32_t number)
+{
+	return mix(agent, agent->hash_key >> 32, number);
+}
+
+static uint64_t hash_of_peer(const struct cm_agent *agent, const struct cm_path *path,
+			     uint32_t number)
+{
+	uint64_t hash = mix(agent, hash_of(agent, number), load_be64(path->remote_gid));
+
+	return mix(agent, hash, load_be64(path->remote_gid + 8));
 }
 
 static bool gid_is_link_local(const uint8_t gid[16])
@@ -37,16 +46,16 @@ bool path_same_peer(const struct cm_path *a, const struct cm_path *b)
 static struct cm_connection **bucket_of(const struct cm_agent *agent,
 					const struct cm_connection *connection, enum cm_table table)
 {
-	const uint8_t *gid = connection->path.remote_gid;
+	const struct cm_path *path = &connection->path;
+	uint32_t qpn = connection->remote_qpn;
 
 	switch (table) {
 	case CM_BY_LOCAL_ID:
-		return bucket(agent, table, NULL, connection->local_id);
+		return bucket(agent, table, hash_of(agent, connection->local_id));
 	case CM_BY_REMOTE_ID:
-		return bucket(agent, table, gid, connection->remote_id);
+		return bucket(agent, table, hash_of_peer(agent, path, connection->remote_id));
 	case CM_BY_REMOTE_QP:
-		return connection->remote_qpn ? bucket(agent, table, gid, connection->remote_qpn)
-					      : NULL;
+		return qpn ? bucket(agent, table, hash_of_peer(agent, path, qpn)) : NULL;
 	case CM_TABLE_COUNT:
 		break;
 	}
@@ -82,7 +91,7 @@ void table_remove(struct cm_connection *connection, enum cm_table table)
 
 struct cm_connection *cm_find(const struct cm_agent *agent, uint32_t local_id)
 {
-	struct cm_connection *at = *bucket(agent, CM_BY_LOCAL_ID, NULL, local_id);
+	struct cm_connection *at = *bucket(agent, CM_BY_LOCAL_ID, hash_of(agent, local_id));
 
 	while (at && at->local_id != local_id)
 		at = at->links[CM_BY_LOCAL_ID].next;
@@ -92,7 +101,8 @@ struct cm_connection *cm_find(const struct cm_agent *agent, uint32_t local_id)
 struct cm_connection *table_by_remote_id(const struct cm_agent *agent, const struct cm_path *path,
 					 uint32_t remote_id, bool is_sidr)
 {
-	struct cm_connection *at = *bucket(agent, CM_BY_REMOTE_ID, path->remote_gid, remote_id);
+	uint64_t hash = hash_of_peer(agent, path, remote_id);
+	struct cm_connection *at = *bucket(agent, CM_BY_REMOTE_ID, hash);
 
 	while (at && (at->remote_id != remote_id || at->is_sidr != is_sidr ||
 		      !path_same_peer(&at->path, path)))
@@ -103,7 +113,8 @@ struct cm_connection *table_by_remote_id(const struct cm_agent *agent, const str
 struct cm_connection *table_by_remote_qp(const struct cm_agent *agent, const struct cm_path *path,
 					 uint32_t qpn)
 {
-	struct cm_connection *at = *bucket(agent, CM_BY_REMOTE_QP, path->remote_gid, qpn);
+	uint64_t hash = hash_of_peer(agent, path, qpn);
+	struct cm_connection *at = *bucket(agent, CM_BY_REMOTE_QP, hash);
 
 	while (at && (at->remote_qpn != qpn || !path_same_peer(&at->path, path)))
 		at = at->links[CM_BY_REMOTE_QP].next;

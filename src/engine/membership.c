@@ -322,7 +322,9 @@ void membership_attach(struct engine *engine, struct engine_flow *flow)
 	struct membership *membership = &engine->membership;
 	uint64_t seen = 0;
 
-	flow->is_watched = watch(membership, host_peer_descriptor(flow->peer), flow);
+	/* We are our own peer, too, through a socket: nobody waits for us when we are dead. */
+	flow->is_watched = flow->slot == host_slot(membership_host(engine)) ||
+			   watch(membership, host_peer_descriptor(flow->peer), flow);
 	show_served(flow);
 	membership_refresh(engine, flow, &seen);
 }

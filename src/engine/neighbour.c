@@ -171,7 +171,7 @@ bool neighbour_of_way(const struct link_address *source, const struct link_addre
 	uint8_t bits = link_address_is_ipv4(destination) ? 32 : 128;
 	bool has_source = !is_zero(source) &&
 			  link_address_is_ipv4(source) == link_address_is_ipv4(destination);
-	union answer answer;
+	union answer answer = {0};
 
 	*neighbour = (struct neighbour){
 		.source = *source, .destination = *destination, .hop = *destination};
@@ -196,7 +196,7 @@ bool neighbour_of_way(const struct link_address *source, const struct link_addre
 enum neighbour_state neighbour_look(const struct neighbour *neighbour)
 {
 	struct question question = question_of(RTM_GETNEIGH);
-	union answer answer;
+	union answer answer = {0};
 	uint16_t state;
 	int error;
 

@@ -295,8 +295,13 @@ int engine_qp_close(struct engine_qp *qp, const void *object)
 
 void xrc_free_qp(struct engine_qp *qp)
 {
-	while (!LIST_EMPTY(&qp->listeners))
-		drop_listener(qp, LIST_FIRST(&qp->listeners));
+	struct qp_listener *listener, *next;
+
+	for (listener = LIST_FIRST(&qp->listeners); listener; listener = next) {
+		next = LIST_NEXT(listener, next);
+		if (listener != &qp->maker)
+			free(listener);
+	}
 	free(qp->device_copy);
 }
 

@@ -69,9 +69,11 @@ static bool has_room(const struct flow *flow, uint32_t cost, vbn_time served_at)
 
 static bool has_patience(struct flow_pace *pace, vbn_time now)
 {
-	if (!pace->waits_since)
-		pace->waits_since = now;
-	return now < vbn_time_add(pace->waits_since, FLOW_PACE_PATIENCE_NS);
+	if (pace->asked_at && now > pace->asked_at)
+		pace->waited_ns += now - pace->asked_at < FLOW_PACE_ABSENT_NS ? now - pace->asked_at
+									      : FLOW_PACE_ABSENT_NS;
+	pace->asked_at = now;
+	return pace->waited_ns < FLOW_PACE_PATIENCE_NS;
 }
 
 /* --- a stranger --- */
@@ -146,7 +148,8 @@ bool flow_pace_admit(struct flow *flow, uint32_t cost, vbn_time now, vbn_time *a
 			return false;
 		pace->given_up_at = served_at;
 	}
-	pace->waits_since = 0;
+	pace->asked_at = 0;
+	pace->waited_ns = 0;
 	if (is_stranger(pace, served_at))
 		return admit_to_stranger(flow, cost, now, again_at);
 	count(flow, cost, served_at, now);

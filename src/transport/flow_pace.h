@@ -16,6 +16,8 @@
  *
  * A peer whose buffer is full as far as we know, and which shows nothing new for a while, is
  * stopped or starved. Until it shows something it is treated like a stranger, and may lose packets.
+ * Time in which the sender itself did not run is no part of that while: all of a machine, or a
+ * process that sends to itself, stops at once.
  *
  * Of a stranger, who is on another host or shows nothing, one thing is known: a program gets a
  * receive buffer of a certain size from the system without asking for any privilege. Half of
@@ -38,7 +40,9 @@
 struct flow;
 
 /* So long a sender waits for a peer that showed its looks before and shows none any more. */
-#define FLOW_PACE_PATIENCE_NS (100 * VBN_MILLISECOND)
+#define FLOW_PACE_PATIENCE_NS (500 * VBN_MILLISECOND)
+/* A sender that asks again only after more than this had no core itself: no more of it counts. */
+#define FLOW_PACE_ABSENT_NS (1 * VBN_MILLISECOND)
 /* So often it looks whether there is a new one. */
 #define FLOW_PACE_LOOK_NS (30 * VBN_MICROSECOND)
 /* In this time a stranger gets one burst. */
@@ -54,8 +58,9 @@ struct flow_pace {
 	_Atomic int64_t older, newer; /* bytes; newer is 0 only before the first packet */
 	_Atomic vbn_time older_until, newer_until;
 	bool older_is_leaving; /* it was closed since flow_pace_left() */
-	vbn_time waits_since;  /* 0: nobody waits */
-	vbn_time given_up_at;  /* what it showed when patience ended; 0: it did not */
+	vbn_time asked_at;     /* by who waits, the last time; 0: nobody waits */
+	uint64_t waited_ns;
+	vbn_time given_up_at; /* what it showed when patience ended; 0: it did not */
 	/* A stranger. */
 	bool is_free;	     /* it gets all there is */
 	uint64_t burst_ns;   /* in which it gets a burst; 0: FLOW_PACE_BURST_NS */

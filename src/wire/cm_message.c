@@ -154,20 +154,20 @@ struct layout {
 		.info = info_at, .private_data = private_at, .private_bytes = bytes, \
 	}
 
+#define AT(kind) ((kind)-CM_REQ)
+
 static const struct layout layouts[] = {
-	[CM_REQ - CM_REQ] = LAYOUT("REQ", req_fields, 0, 140, CM_REQ_PRIVATE_BYTES),
-	[CM_MRA - CM_REQ] = LAYOUT("MRA", mra_fields, 0, 10, CM_MRA_PRIVATE_BYTES),
-	[CM_REJ - CM_REQ] = LAYOUT("REJ", rej_fields, 12, 84, CM_REJ_PRIVATE_BYTES),
-	[CM_REP - CM_REQ] = LAYOUT("REP", rep_fields, 0, 36, CM_REP_PRIVATE_BYTES),
-	[CM_RTU - CM_REQ] = LAYOUT("RTU", id_fields, 0, 8, CM_RTU_PRIVATE_BYTES),
-	[CM_DREQ - CM_REQ] = LAYOUT("DREQ", dreq_fields, 0, 12, CM_DREQ_PRIVATE_BYTES),
-	[CM_DREP - CM_REQ] = LAYOUT("DREP", id_fields, 0, 8, CM_DREP_PRIVATE_BYTES),
-	[CM_SIDR_REQ - CM_REQ] =
-		LAYOUT("SIDR_REQ", sidr_req_fields, 0, 16, CM_SIDR_REQ_PRIVATE_BYTES),
-	[CM_SIDR_REP - CM_REQ] =
-		LAYOUT("SIDR_REP", sidr_rep_fields, 24, 96, CM_SIDR_REP_PRIVATE_BYTES),
-	[CM_LAP - CM_REQ] = LAYOUT("LAP", id_fields, 0, 0, 0),
-	[CM_APR - CM_REQ] = LAYOUT("APR", apr_fields, 12, 84, CM_APR_PRIVATE_BYTES),
+	[AT(CM_REQ)] = LAYOUT("REQ", req_fields, 0, 140, CM_REQ_PRIVATE_BYTES),
+	[AT(CM_MRA)] = LAYOUT("MRA", mra_fields, 0, 10, CM_MRA_PRIVATE_BYTES),
+	[AT(CM_REJ)] = LAYOUT("REJ", rej_fields, 12, 84, CM_REJ_PRIVATE_BYTES),
+	[AT(CM_REP)] = LAYOUT("REP", rep_fields, 0, 36, CM_REP_PRIVATE_BYTES),
+	[AT(CM_RTU)] = LAYOUT("RTU", id_fields, 0, 8, CM_RTU_PRIVATE_BYTES),
+	[AT(CM_DREQ)] = LAYOUT("DREQ", dreq_fields, 0, 12, CM_DREQ_PRIVATE_BYTES),
+	[AT(CM_DREP)] = LAYOUT("DREP", id_fields, 0, 8, CM_DREP_PRIVATE_BYTES),
+	[AT(CM_SIDR_REQ)] = LAYOUT("SIDR_REQ", sidr_req_fields, 0, 16, CM_SIDR_REQ_PRIVATE_BYTES),
+	[AT(CM_SIDR_REP)] = LAYOUT("SIDR_REP", sidr_rep_fields, 24, 96, CM_SIDR_REP_PRIVATE_BYTES),
+	[AT(CM_LAP)] = LAYOUT("LAP", id_fields, 0, 0, 0),
+	[AT(CM_APR)] = LAYOUT("APR", apr_fields, 12, 84, CM_APR_PRIVATE_BYTES),
 };
 
 static const struct layout *layout_of(uint32_t kind)

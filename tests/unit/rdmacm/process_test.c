@@ -157,7 +157,7 @@ static void connect_to_nobody(uint16_t port)
 	struct rdma_conn_param param = parameters(NULL, 0);
 	struct sockaddr_in address = own_address(port);
 	struct rdma_cm_id *id = NULL;
-	struct rdma_cm_event *event;
+	struct rdma_cm_event *event = NULL;
 
 	demand(inet_pton(AF_INET, getenv("PEER_ADDRESS"), &address.sin_addr) == 1);
 	demand(channel && rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0);
