@@ -33,6 +33,7 @@
 #define SLOW_START_MS 100
 #define SECONDS_MAX 300
 #define ROCE_PORT 4791
+#define LISTINGS_MAX 100
 
 struct options {
 	const char *subnet;
@@ -126,37 +127,57 @@ static void be_sender(const struct options *options, int socket)
 
 /* --- the receiver --- */
 
-/* Of all sockets of this host, as the kernel counts. */
-static uint64_t dropped_datagrams(const struct options *options)
+/* What the kernel lists of the host's sockets: how many, and how much they have dropped. */
+struct listing {
+	int sockets;
+	uint64_t dropped;
+};
+
+static void take_line(char *line, const struct in_addr *own, struct listing *listing)
+{
+	unsigned int local, port;
+	const char *last;
+
+	/* The last column is padded on its right. */
+	for (char *end = line + strlen(line); end > line && end[-1] <= ' ';)
+		*--end = '\0';
+	last = strrchr(line, ' ');
+	if (sscanf(line, " %*d: %8x:%4x", &local, &port) != 2 || local != own->s_addr ||
+	    port != ROCE_PORT || !last)
+		return;
+	listing->dropped += strtoull(last, NULL, 10);
+	listing->sockets++;
+}
+
+static struct listing list_sockets(const struct in_addr *own)
 {
 	FILE *file = fopen("/proc/self/net/udp", "re");
-	char line[512], address[32];
-	uint64_t sum = 0;
-	int sockets = 0;
-	struct in_addr own;
+	struct listing listing = {0};
+	char line[512];
 
 	need_object(file, "fopen of /proc/self/net/udp");
+	while (fgets(line, sizeof(line), file))
+		take_line(line, own, &listing);
+	fclose(file);
+	return listing;
+}
+
+/* Of all sockets of this host. The kernel leaves some out while others come and go. */
+static uint64_t dropped_datagrams(const struct options *options)
+{
+	char address[32];
+	struct in_addr own;
+
 	snprintf(address, sizeof(address), "%s.1", options->subnet);
 	if (inet_pton(AF_INET, address, &own) != 1)
 		give_up("%s is not an address", address);
-	while (fgets(line, sizeof(line), file)) {
-		unsigned int local, port;
-		const char *last;
+	for (int i = 0; i < LISTINGS_MAX; i++) {
+		struct listing listing = list_sockets(&own);
 
-		/* The last column is padded on its right. */
-		for (char *end = line + strlen(line); end > line && end[-1] <= ' ';)
-			*--end = '\0';
-		last = strrchr(line, ' ');
-		if (sscanf(line, " %*d: %8x:%4x", &local, &port) != 2 || local != own.s_addr ||
-		    port != ROCE_PORT || !last)
-			continue;
-		sum += strtoull(last, NULL, 10);
-		sockets++;
+		if (listing.sockets)
+			return listing.dropped;
 	}
-	fclose(file);
-	if (!sockets)
-		give_up("the receiver has no socket in /proc/net/udp");
-	return sum;
+	give_up("the receiver has no socket in /proc/net/udp");
 }
 
 struct receiver {

@@ -374,9 +374,9 @@ static bool work(struct engine_cq *cq)
 	bool has_found;
 
 	atomic_store_explicit(&engine->last_poll, audience.now, memory_order_relaxed);
-	atomic_fetch_add_explicit(&engine->caller_count, 1, memory_order_relaxed);
+	engine_call_begin(engine);
 	has_found = progress(engine, false, &audience);
-	atomic_fetch_sub_explicit(&engine->caller_count, 1, memory_order_relaxed);
+	engine_call_end(engine);
 	if (has_found)
 		atomic_store_explicit(&cq->idle_since, 0, memory_order_relaxed);
 	else

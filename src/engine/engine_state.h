@@ -131,11 +131,36 @@ struct engine {
 	struct helper helper;
 	struct membership membership;
 	struct ports ports;
-	_Atomic vbn_time last_poll;    /* the lease: when a verbs call last did the NIC's work */
-	_Atomic uint32_t caller_count; /* threads of the program that do it now */
+	_Atomic vbn_time last_poll; /* the lease: when a verbs call last did the NIC's work */
+	_Atomic uint64_t calls;	    /* of the program that do it (engine_call_begin()) */
 
 	struct statistics statistics;
 };
+
+/* A thread of the program begins and ends to do the NIC's work. */
+#define ENGINE_CALLS_ENDED (1ull << 16)
+
+static inline void engine_call_begin(struct engine *engine)
+{
+	atomic_fetch_add_explicit(&engine->calls, 1, memory_order_relaxed);
+}
+
+static inline void engine_call_end(struct engine *engine)
+{
+	atomic_fetch_add_explicit(&engine->calls, ENGINE_CALLS_ENDED - 1, memory_order_relaxed);
+}
+
+/* Whether one of them is at it. */
+static inline bool engine_has_callers(const struct engine *engine)
+{
+	return atomic_load(&engine->calls) % ENGINE_CALLS_ENDED != 0;
+}
+
+/* How often they have done it. */
+static inline uint64_t engine_calls_ended(const struct engine *engine)
+{
+	return atomic_load(&engine->calls) / ENGINE_CALLS_ENDED;
+}
 
 struct engine_pd {
 	struct engine *engine;

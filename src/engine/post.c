@@ -75,7 +75,7 @@ static struct post_result take_in(struct engine_qp *qp, struct ibv_send_wr *list
 	struct pass *pass = pass_begin(engine);
 	struct post_result result;
 
-	atomic_fetch_add_explicit(&engine->caller_count, 1, memory_order_relaxed);
+	engine_call_begin(engine);
 	pthread_mutex_lock(&qp->lock);
 	if (qp->told_at)
 		note_answer(qp, pass->core.now < qp->told_at + ACK_HOLD_NS);
@@ -88,7 +88,7 @@ static struct post_result take_in(struct engine_qp *qp, struct ibv_send_wr *list
 	atomic_store_explicit(&engine->last_poll, pass->core.now, memory_order_relaxed);
 	pass_end(pass);
 	progress_after_send(engine);
-	atomic_fetch_sub_explicit(&engine->caller_count, 1, memory_order_relaxed);
+	engine_call_end(engine);
 	return result;
 }
 

@@ -11,6 +11,8 @@
 #define LEASE_NS_MIN (5 * VBN_MICROSECOND)
 /* Long enough for a thread to be put back on its core and to finish a turn. */
 #define ASIDE_NS (20 * VBN_MICROSECOND)
+/* A program that does the NIC's work at least this often, on average, polls without a pause. */
+#define OFTEN_NS (20 * VBN_MICROSECOND)
 /* Without a descriptor to be woken by, and none to be had, looking often is all there is. */
 #define SLEEP_NS_DEAF (1 * VBN_MILLISECOND)
 
@@ -202,6 +204,11 @@ static bool work(struct engine *engine, const struct deputy *deputy)
 	return progress(engine, true, &audience);
 }
 
+static void lengthen_lease(struct sleeper *sleeper)
+{
+	sleeper->lease_ns = vbn_time_min(2 * sleeper->lease_ns, SLEEPER_LEASE_NS_MAX);
+}
+
 /*
  * While others poll: sleep to the end of the lease; it grows if they go on. They read only
  * the links that carried something lately; a packet on another one is ours.
@@ -216,7 +223,7 @@ static enum sleep_end sit_out_lease(struct engine *engine, struct sleeper *sleep
 	if (end == SLEEP_HAS_PACKETS) {
 		work(engine, deputy);
 	} else if (end == SLEEP_IS_OVER && atomic_load(&engine->last_poll) > last_poll) {
-		sleeper->lease_ns = vbn_time_min(2 * sleeper->lease_ns, SLEEPER_LEASE_NS_MAX);
+		lengthen_lease(sleeper);
 	}
 	return end;
 }
@@ -239,8 +246,22 @@ static enum sleep_end step_aside(struct engine *engine, struct sleeper *sleeper,
 }
 
 /*
+ * Whether the program polled without a pause until now, or until it lost its core, perhaps to
+ * us: asked once, since what was seen is not seen again. Who stopped polling is found out the next time.
+ */
+static bool was_polled_often(struct engine *engine, struct sleeper *sleeper)
+{
+	uint64_t calls = engine_calls_ended(engine), count = calls - sleeper->calls_seen;
+	vbn_time now = clock_now(), since = sleeper->seen_at;
+
+	sleeper->calls_seen = calls;
+	sleeper->seen_at = now;
+	return count * OFTEN_NS > now - since;
+}
+
+/*
  * A packet was waiting while the program polled nothing. One that does so each time needs us
- * sooner; a poller that was merely put off its core has its lease back in a few turns.
+ * sooner.
  */
 static void shorten_lease(struct sleeper *sleeper)
 {
@@ -261,9 +282,12 @@ enum sleep_end sleeper_turn(struct engine *engine, struct sleeper *sleeper, stru
 	/* Somebody else is at work by now: a poller, or a deputy where we are the helper. */
 	if (is_leased(engine, sleeper) || (!deputy && atomic_load(&engine->helper.deputy)))
 		return end;
-	if (!deputy && atomic_load(&engine->caller_count))
+	if (!deputy && engine_has_callers(engine)) {
 		end = step_aside(engine, sleeper, deputy);
-	else if (work(engine, deputy))
+	} else if (!deputy && was_polled_often(engine, sleeper)) {
+		lengthen_lease(sleeper);
+		end = step_aside(engine, sleeper, deputy);
+	} else if (work(engine, deputy))
 		shorten_lease(sleeper);
 	else if (end == SLEEP_HAS_PACKETS)
 		end = step_aside(engine, sleeper, deputy);

@@ -41,7 +41,10 @@ struct sleeper {
 	_Atomic vbn_time looked_at;    /* descriptor_use() */
 	_Atomic vbn_time sleeps_until; /* 0: awake, or in a lease */
 	_Atomic bool is_leased;	       /* asleep with the links disarmed */
-	uint64_t lease_ns;	       /* the sleeper's own */
+	/* The sleeper's own. */
+	uint64_t lease_ns;
+	uint64_t calls_seen; /* how many calls of the program had been, */
+	vbn_time seen_at;    /* and when */
 };
 
 /* What ended a sleep. */
