@@ -13,7 +13,9 @@
  * lease is short at first, so that a target that stops calling verbs is served soon; it
  * doubles, up to a bound, while polls keep coming. Arming a channel ends it
  * at once: the program is about to sleep. And while a thread of the program is inside
- * such a call, for as long as that lasts, the helper steps aside.
+ * such a call, for as long as that lasts, the helper steps aside. It does so too, once, when the
+ * lease ends of a program that polled without a pause: with as many pollers as cores it was the
+ * helper, as a rule, who took the poller's core.
  *
  * While a thread of the program blocks on a channel that one does the work (deputy.h), and
  * the helper stands back.

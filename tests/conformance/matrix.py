@@ -174,6 +174,10 @@ def parameters_of(program):
     return {"link": LINKS, **found}
 
 
+def is_perftest(program):
+    return program in PERFTEST
+
+
 def has_all_sizes(run):
     return "sizes" in run and run["sizes"].label == "-a"
 

@@ -8,7 +8,7 @@ Most of a run's time the programs wait for each other, so N pairs run at once, e
 its own. The whole table is written to DIR/conformance.md. Ends with 1 when a cell differs from
 the stored table, 77 when nothing could be tried. VERBENA_LONG=1 is the same as --long, which
 tries every combination. What perftest does before the first packet of each size is left out
-(quick_start.c) in runs of all sizes and in those of every combination.
+(quick_start.c) but in the first run of one size of each program on each link.
 """
 import argparse
 import contextlib
@@ -49,6 +49,7 @@ class Session:
     def __init__(self, options):
         self.options = options
         self.results = {}
+        self.begun = set()
         self.runs = 0
         self.failures = 0
         self.lock = threading.Lock()
@@ -58,9 +59,18 @@ class Session:
         preload = self.options.preload
         return ["env", f"LD_PRELOAD={preload}"] if preload else []
 
-    def quick_start(self, run):
+    def is_first(self, program, run):
+        with self.lock:
+            key = (program, run["link"].label)
+            is_new = key not in self.begun
+            self.begun.add(key)
+            return is_new
+
+    def quick_start(self, program, run):
         """The same, of this run alone."""
-        if self.options.preload or not (self.options.long or matrix.has_all_sizes(run)):
+        is_slow = matrix.is_perftest(program) and (matrix.has_all_sizes(run) or
+                                                   not self.is_first(program, run))
+        if self.options.preload or not (self.options.long or is_slow):
             return []
         return ["env", f"LD_PRELOAD={os.path.abspath(self.options.build)}/{QUICK_START}"]
 
@@ -178,7 +188,7 @@ def try_run(session, program, run, ends):
         outcome = pair.Outcome(False, str(error), "", "", 0)
         session.note(program, labels, run["link"].label, outcome, program)
         return
-    quick = session.quick_start(run)
+    quick = session.quick_start(program, run)
     outcome = pair.run_pair(ends[0].prefix + quick + server, ends[1].prefix + quick + client,
                             port, RUN_SECONDS, environment, judge)
     shown = " ".join([f"{name}={value}" for name, value in environment.items()] + client)

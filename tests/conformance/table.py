@@ -12,9 +12,9 @@ INTRODUCTION = """The distribution's own programs (ibverbs-utils, perftest and q
 hosts of 127/8, between two processes that share one address, and between two network namespaces
 joined by veth. `tests/conformance/stock.py --update` writes this table, and `./test` compares it with
 what it sees. An option passes on a link when every run that had it passed; `./test` combines
-options so that each two meet, `./test --long` runs all combinations. Runs of all sizes (`-a`) go
-without perftest's calibration of its clock before each size (`tests/conformance/quick_start.c`);
-all else goes as a user would start it. `-` marks what cannot be: a virtual host
+options so that each two meet, `./test --long` runs all combinations. perftest's calibration of its
+clock before each size is left out (`tests/conformance/quick_start.c`) but in one run of each program on
+each link, which goes as a user would start it. `-` marks what cannot be: a virtual host
 has one IPv4 address and no second GID; LIDs, which are all that qperf knows without the connection
 manager, are made from IPv4 addresses. Debian's qperf is built without its XRC tests.
 `ibv_asyncwatch` has a test of its own, `asyncwatch.py`, in which an interface goes down, comes up,

@@ -12,12 +12,13 @@
  *		cycle COUNT		-> settled ...	one after the other
  *
  * Lines come by standard input. "settled" is followed by how many connections were ESTABLISHED,
- * DISCONNECTED and out of TIMEWAIT, and how many were kept for the latter; anything out of turn
- * ends the program. One of ten endpoints is kept until its TIMEWAIT_EXIT, and so is the last one:
+ * DISCONNECTED and out of TIMEWAIT, how many were kept for the latter, and how many bytes of heap
+ * are in use; anything out of turn ends the program. One of ten endpoints is kept until its TIMEWAIT_EXIT, and so is the last one:
  * then no connection of this process is left in timewait.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,9 +175,13 @@ static void take_event(void)
 
 static void settle(void)
 {
+	struct mallinfo2 heap;
+
 	while (disconnected < established || last || timewait_exits < kept)
 		take_event();
-	printf("settled %u %u %u %u\n", established, disconnected, timewait_exits, kept);
+	heap = mallinfo2();
+	printf("settled %u %u %u %u %zu\n", established, disconnected, timewait_exits, kept,
+	       heap.uordblks + heap.hblkhd);
 }
 
 /* --- who serves --- */
