@@ -62,7 +62,8 @@ static bool watch(struct membership *membership, int fd, struct engine_flow *own
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = owner};
 
-	return fd >= 0 && epoll_ctl(membership->wakes.fd, EPOLL_CTL_ADD, fd, &event) == 0;
+	return fd >= 0 &&
+	       descriptor_epoll_change(membership->wakes.fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 /* The lock is held. Errno says why there is none. */
@@ -70,7 +71,7 @@ static bool make_wakes(struct membership *membership)
 {
 	if (atomic_load(&membership->has_wakes))
 		return true;
-	membership->wakes = descriptor_adopt(epoll_create1(EPOLL_CLOEXEC));
+	membership->wakes = descriptor_adopt(descriptor_epoll_create());
 	atomic_store(&membership->has_wakes, membership->wakes.fd >= 0);
 	return membership->wakes.fd >= 0;
 }
@@ -84,7 +85,7 @@ bool membership_watch_ports(struct engine *engine, int fd)
 
 	pthread_mutex_lock(&membership->lock);
 	is_watched = make_wakes(membership) &&
-		     epoll_ctl(membership->wakes.fd, EPOLL_CTL_ADD, fd, &event) == 0;
+		     descriptor_epoll_change(membership->wakes.fd, EPOLL_CTL_ADD, fd, &event) == 0;
 	pthread_mutex_unlock(&membership->lock);
 	return is_watched;
 }
@@ -167,7 +168,8 @@ static void mourn(struct engine *engine, struct engine_flow *flow)
 {
 	struct membership *membership = &engine->membership;
 
-	epoll_ctl(membership->wakes.fd, EPOLL_CTL_DEL, host_peer_descriptor(flow->peer), NULL);
+	descriptor_epoll_change(membership->wakes.fd, EPOLL_CTL_DEL,
+				host_peer_descriptor(flow->peer), NULL);
 	host_peer_died(membership_host(engine), flow->peer);
 	/* Last, so that show_served() cannot bring it back. */
 	atomic_store(&flow->flow.served_at, NULL);
@@ -204,7 +206,7 @@ static void serve_wakes(struct engine *engine, bool *has_packets, bool *has_chan
 	int count;
 
 	pthread_mutex_lock(&engine->flows_lock);
-	count = epoll_wait(membership->wakes.fd, events, WAKES_AT_ONCE, 0);
+	count = descriptor_epoll_look(membership->wakes.fd, events, WAKES_AT_ONCE);
 	for (int i = 0; i < count; i++) {
 		if (events[i].data.ptr == &engine->ports)
 			*has_changes = true;
@@ -335,7 +337,7 @@ void membership_detach(struct engine *engine, struct engine_flow *flow)
 
 	atomic_store(&flow->flow.served_at, NULL);
 	if (fd >= 0)
-		epoll_ctl(engine->membership.wakes.fd, EPOLL_CTL_DEL, fd, NULL);
+		descriptor_epoll_change(engine->membership.wakes.fd, EPOLL_CTL_DEL, fd, NULL);
 }
 
 void membership_refresh(struct engine *engine, struct engine_flow *flow, uint64_t *seen)

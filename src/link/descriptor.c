@@ -26,6 +26,21 @@ int descriptor_socket(int domain, int type, int protocol)
 	return (int)syscall(SYS_socket, domain, type, protocol);
 }
 
+int descriptor_epoll_create(void)
+{
+	return (int)syscall(SYS_epoll_create1, EPOLL_CLOEXEC);
+}
+
+int descriptor_epoll_change(int set, int operation, int fd, struct epoll_event *event)
+{
+	return (int)syscall(SYS_epoll_ctl, set, operation, fd, event);
+}
+
+int descriptor_epoll_look(int set, struct epoll_event *events, int room)
+{
+	return (int)syscall(SYS_epoll_pwait, set, events, room, 0, NULL, 0);
+}
+
 struct descriptor descriptor_recognise(int fd)
 {
 	struct descriptor descriptor = {.fd = fd};

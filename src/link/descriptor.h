@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/epoll.h>
 #include <sys/types.h>
 
 #include "base/time.h"
@@ -33,6 +34,13 @@ struct descriptor {
  * on top of ourselves. A number, or -1 with errno.
  */
 int descriptor_socket(int domain, int type, int protocol);
+/*
+ * The same for sets of descriptors: later ones of those libraries replace epoll too, and know
+ * nothing of sets that they did not make. Waiting is a look: it returns at once.
+ */
+int descriptor_epoll_create(void);
+int descriptor_epoll_change(int set, int operation, int fd, struct epoll_event *event);
+int descriptor_epoll_look(int set, struct epoll_event *events, int room);
 /* Takes over @fd (closing that number) at a high number; fd is -1 if @fd was negative. */
 struct descriptor descriptor_adopt(int fd);
 /* The same where the number must stay, because the program knows it. */
