@@ -66,17 +66,26 @@ bool cm_address_is_any(const struct link_address *address)
 	       (link_address_is_ipv4(address) && memcmp(address->gid + 12, zeros, 4) == 0);
 }
 
+static bool is_loopback(const struct link_address *address)
+{
+	static const uint8_t localhost[16] = {[15] = 1};
+
+	if (link_address_is_ipv4(address))
+		return address->gid[12] == 127;
+	return memcmp(address->gid, localhost, sizeof(localhost)) == 0;
+}
+
 /*
  * A program that asks the system from which address it reaches one of 127/8 is told 127.0.0.1, on a
- * virtual host too, where that means its own address.
+ * host of its own too, where that means its own address.
  */
 static void replace_localhost(const struct settings *settings, struct link_address *address)
 {
 	static const uint8_t localhost[4] = {127, 0, 0, 1};
 
-	if (settings->has_address && link_address_is_ipv4(address) &&
-	    memcmp(address->gid + 12, localhost, sizeof(localhost)) == 0 &&
-	    settings->address.gid[12] == localhost[0])
+	if (settings->has_address && link_address_is_ipv4(&settings->address) &&
+	    link_address_is_ipv4(address) &&
+	    memcmp(address->gid + 12, localhost, sizeof(localhost)) == 0)
 		*address = settings->address;
 }
 
@@ -251,6 +260,12 @@ static int take_device(struct engine_cm_id *id, const struct link_address *addre
 
 	if (cm_find_device(id->engine, address, &facts) != 0)
 		return no_device(id, address, call);
+	/*
+	 * The kernel takes these for all addresses, and libfabric asks it for a way to itself without
+	 * meaning this device. But of a host of its own it is the one address.
+	 */
+	if (is_loopback(address) && !id->engine->settings.has_address)
+		return 0;
 	if (id->port_space == RDMA_PS_IPOIB)
 		return -explain_call(EINVAL, call,
 				     "RDMA_PS_IPOIB is for IP over InfiniBand; use RDMA_PS_UDP");

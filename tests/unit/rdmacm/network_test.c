@@ -308,6 +308,31 @@ static void is_reached(struct rdma_cm_id *listener, const char *from, const char
 	rdma_destroy_event_channel(channel);
 }
 
+/* As of the kernel's devices: who binds to it has no device, and is found there all the same. */
+static void loopback_comes_without_a_device(void **state)
+{
+	static const char *const addresses[] = {"127.0.0.1", "::1"};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		struct rdma_cm_id *listener = listen_on(addresses[i]);
+		struct sockaddr_storage address = address_of(addresses[i], 0);
+		const struct sockaddr_in6 *in6 = &listener->route.addr.src_sin6;
+
+		assert_null(listener->verbs);
+		assert_null(listener->pd);
+		if (i)
+			assert_memory_equal(&in6->sin6_addr,
+					    &((struct sockaddr_in6 *)&address)->sin6_addr, 16);
+		else
+			assert_int_equal(listener->route.addr.src_sin.sin_addr.s_addr,
+					 htonl(INADDR_LOOPBACK));
+		is_reached(listener, NULL, addresses[i]);
+		is_reached(listener, addresses[i], addresses[i]);
+		assert_int_equal(rdma_destroy_id(listener), 0);
+	}
+}
+
 static void wildcard_hears_at_new_addresses(void **state)
 {
 	struct rdma_cm_id *listener = listen_on("::");
@@ -483,6 +508,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(neighbour_may_come_late),
 		cmocka_unit_test(destroyed_while_resolving_is_silent),
 		cmocka_unit_test(synchronous_endpoints_wait),
+		cmocka_unit_test(loopback_comes_without_a_device),
 		cmocka_unit_test(wildcard_hears_at_new_addresses),
 		cmocka_unit_test(wildcard_hears_at_new_devices),
 		cmocka_unit_test(endpoints_hear_that_their_device_is_gone),
