@@ -24,22 +24,35 @@ struct event_queue {
 	_Atomic bool is_awaited;
 };
 
-struct event_queue *event_queue_create(void)
+/* Takes @fd over; -1: errno says why there is none. */
+static struct event_queue *create(int fd)
 {
-	struct event_queue *queue = calloc(1, sizeof(*queue));
-	int fd;
+	struct event_queue *queue = fd < 0 ? NULL : calloc(1, sizeof(*queue));
 
-	if (!queue)
-		return NULL;
-	fd = eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
-	if (fd < 0) {
-		free(queue);
+	if (!queue) {
+		if (fd >= 0)
+			close(fd);
 		return NULL;
 	}
 	/* The program puts this number into its own poll set: it stays where it is. */
 	queue->descriptor = descriptor_recognise(fd);
 	pthread_mutex_init(&queue->lock, NULL);
 	return queue;
+}
+
+static int make_descriptor(void)
+{
+	return eventfd(0, EFD_CLOEXEC | EFD_SEMAPHORE);
+}
+
+struct event_queue *event_queue_create(void)
+{
+	return create(make_descriptor());
+}
+
+struct event_queue *event_queue_create_apart(void)
+{
+	return create(descriptor_set_apart(make_descriptor()));
 }
 
 void event_queue_destroy(struct event_queue *queue)

@@ -23,6 +23,8 @@ struct event_queue;
 
 /* NULL with errno on failure. */
 struct event_queue *event_queue_create(void);
+/* The same with a descriptor that is set apart from the program's (link/descriptor.h). */
+struct event_queue *event_queue_create_apart(void);
 void event_queue_destroy(struct event_queue *queue);
 int event_queue_descriptor(const struct event_queue *queue);
 

@@ -1,14 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "link/descriptor.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/select.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 /* Above what select() can hold and programs usually reach, below the usual soft limit. */
 #define HIGH_NUMBER 900
+/* In the middle of what select() can hold. */
+#define APART_NUMBER (FD_SETSIZE / 2)
 
 static int high_number(void)
 {
@@ -61,6 +65,17 @@ struct descriptor descriptor_adopt(int fd)
 		return descriptor_recognise(fd);
 	close(fd);
 	return descriptor_recognise(moved);
+}
+
+int descriptor_set_apart(int fd)
+{
+	int error = errno, moved = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, APART_NUMBER);
+
+	errno = error;
+	if (moved < 0)
+		return fd;
+	close(moved < FD_SETSIZE ? fd : moved);
+	return moved < FD_SETSIZE ? moved : fd;
 }
 
 bool descriptor_is_ours(const struct descriptor *descriptor)

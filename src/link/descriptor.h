@@ -46,6 +46,11 @@ struct descriptor descriptor_adopt(int fd);
 /* The same where the number must stay, because the program knows it. */
 struct descriptor descriptor_recognise(int fd);
 /*
+ * Before the program knows @fd: a number above those that it usually has itself, yet within what
+ * select() can hold. The new number (@fd is closed), or @fd where there is none.
+ */
+int descriptor_set_apart(int fd);
+/*
  * Whether the number still means what we made: false after the program closed it
  * or put something else there. Kinds that share one inode (eventfd, epoll, timerfd) cannot be
  * told from each other.

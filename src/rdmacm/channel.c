@@ -7,7 +7,7 @@
 #include "rdmacm/id.h"
 #include "rdmacm/library.h"
 
-EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
+static struct rdma_event_channel *create(bool is_apart)
 {
 	struct channel *channel;
 	int error;
@@ -19,13 +19,23 @@ EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 		errno = vbn_cm_explain(ENOMEM, "rdma_create_event_channel", "no memory is left");
 		return NULL;
 	}
-	error = vbn_cm_channel_create(&channel->channel, &channel->shown.fd);
+	error = vbn_cm_channel_create(&channel->channel, is_apart, &channel->shown.fd);
 	if (error) {
 		free(channel);
 		errno = -error;
 		return NULL;
 	}
 	return &channel->shown;
+}
+
+EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	return create(false);
+}
+
+struct rdma_event_channel *channel_create_own(void)
+{
+	return create(true);
 }
 
 EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *channel)

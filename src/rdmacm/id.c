@@ -35,7 +35,7 @@ struct endpoint *endpoint_create(struct rdma_event_channel *channel, void *conte
 	endpoint->id.context = context;
 	endpoint->id.ps = port_space;
 	endpoint->id.qp_type = qp_type;
-	endpoint->id.channel = channel ? channel : rdma_create_event_channel();
+	endpoint->id.channel = channel ? channel : channel_create_own();
 	endpoint->is_synchronous = !channel;
 	if (!endpoint->id.channel) {
 		free(endpoint);
@@ -147,7 +147,7 @@ EXPORT int rdma_migrate_id(struct rdma_cm_id *id, struct rdma_event_channel *cha
 	if (endpoint->is_synchronous && !channel)
 		return fail(EINVAL, "rdma_migrate_id", "the endpoint is synchronous already");
 	if (is_synchronous)
-		channel = rdma_create_event_channel();
+		channel = channel_create_own();
 	if (!channel)
 		return -1;
 	reported = vbn_cm_migrate(endpoint->engine_id, channel_of(channel)->channel);

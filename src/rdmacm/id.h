@@ -68,6 +68,13 @@ struct told_event {
 	struct group *group;
 };
 
+/*
+ * For a synchronous endpoint: its number is set apart. rsockets are known by it, and select() of
+ * librspreload before rdma-core 63 reports the program's descriptor of that number instead of the
+ * socket's, unless the socket's is the lower one; after accept() it would be the higher one.
+ */
+struct rdma_event_channel *channel_create_own(void);
+
 static inline struct endpoint *endpoint_of(struct rdma_cm_id *id)
 {
 	return (struct endpoint *)id;

@@ -26,7 +26,7 @@ static int inherited(const struct engine_cm_id *id, const char *call)
 	return engine_is_inherited(engine_cm_engine(id)) ? -inherited_object(call) : 0;
 }
 
-EXPORT int vbn_cm_channel_create(struct vbn_cm_channel **channel, int *fd)
+EXPORT int vbn_cm_channel_create(struct vbn_cm_channel **channel, bool is_apart, int *fd)
 {
 	struct vbn_cm_channel *created = calloc(1, sizeof(*created));
 	int error;
@@ -38,7 +38,7 @@ EXPORT int vbn_cm_channel_create(struct vbn_cm_channel **channel, int *fd)
 		free(created);
 		return error;
 	}
-	created->events = event_queue_create();
+	created->events = is_apart ? event_queue_create_apart() : event_queue_create();
 	if (!created->events) {
 		error = explain_call(errno, "rdma_create_event_channel",
 				     "no descriptor for its events; raise the limit on open "

@@ -14,8 +14,11 @@
 
 struct vbn_cm_channel;
 
-/* Events of endpoints. @fd becomes readable with them and honours O_NONBLOCK. */
-int vbn_cm_channel_create(struct vbn_cm_channel **channel, int *fd);
+/*
+ * Events of endpoints. @fd becomes readable with them and honours O_NONBLOCK. @is_apart: its number
+ * is out of the way of the program's (link/descriptor.h).
+ */
+int vbn_cm_channel_create(struct vbn_cm_channel **channel, bool is_apart, int *fd);
 /* Endpoints that are left lose their events. */
 void vbn_cm_channel_destroy(struct vbn_cm_channel *channel);
 /* The oldest event. -1 with errno: EAGAIN, EINTR, EBADF, EIO. */

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/select.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -224,6 +225,51 @@ static void listener_refuses(void **state)
 	rdma_destroy_ep(listener);
 }
 
+static void is_set_apart(const struct rdma_cm_id *id)
+{
+	assert_in_range(id->channel->fd, FD_SETSIZE / 2, FD_SETSIZE - 1);
+}
+
+static void *refuse_apart(void *argument)
+{
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_get_request(argument, &id), 0);
+	is_set_apart(id);
+	assert_int_equal(rdma_reject(id, NULL, 0), 0);
+	rdma_destroy_ep(id);
+	return NULL;
+}
+
+/*
+ * An rsocket is known by the number of its channel. Those that the program sees otherwise are below,
+ * also where it gets one for that socket later, as by accept() on top of librspreload.
+ */
+static void own_channels_are_set_apart(void **state)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_cm_id *listener = listen_at_any_port(), *id;
+	pthread_t thread;
+
+	(void)state;
+	assert_true(channel->fd < FD_SETSIZE / 2);
+	is_set_apart(listener);
+	id = prepare(ntohs(rdma_get_src_port(listener)));
+	is_set_apart(id);
+	assert_int_equal(pthread_create(&thread, NULL, refuse_apart, listener), 0);
+	assert_int_equal(rdma_connect(id, NULL), -1);
+	assert_int_equal(errno, ECONNREFUSED);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	/* So is the one that it gets when it leaves the program's. */
+	assert_int_equal(rdma_migrate_id(id, channel), 0);
+	assert_ptr_equal(id->channel, channel);
+	assert_int_equal(rdma_migrate_id(id, NULL), 0);
+	is_set_apart(id);
+	rdma_destroy_ep(id);
+	rdma_destroy_ep(listener);
+	rdma_destroy_event_channel(channel);
+}
+
 static void address_of_others_makes_no_endpoint(void **state)
 {
 	struct rdma_addrinfo hints = {.ai_flags = RAI_PASSIVE | RAI_NUMERICHOST,
@@ -246,6 +292,7 @@ int main(void)
 		cmocka_unit_test(completions_come_one_by_one),
 		cmocka_unit_test(refusal_is_an_errno),
 		cmocka_unit_test(listener_refuses),
+		cmocka_unit_test(own_channels_are_set_apart),
 		cmocka_unit_test(address_of_others_makes_no_endpoint),
 	};
 
