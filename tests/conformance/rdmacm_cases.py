@@ -5,6 +5,7 @@ In commands {address}, {port}, {count}, {many} and {folder} are filled in by the
 for what tells a server to listen by any address of the family.
 """
 import filecmp
+import glob
 import json
 import os
 import re
@@ -14,6 +15,13 @@ import stock
 
 FIO_BLOCK, FIO_BYTES = 65536, 1 << 20
 FIO_JOBS = 16
+IPERF_BYTES = 16 << 20
+# What may be under way when the client says that this was all, and does not count any more.
+IPERF_UNDER_WAY = 1 << 20
+PACKET_BYTES_MAX = 4096
+STATISTICS = "statistics.json"
+RSPRELOAD = next(iter(glob.glob("/usr/lib/*/rsocket/librspreload.so") +
+                      glob.glob("/usr/lib64/rsocket/librspreload.so")), None)
 # Those of its connection manager's part that work anywhere.
 QPERF_TESTS = ("rc_bw rc_bi_bw rc_lat rc_rdma_read_bw rc_rdma_read_lat rc_rdma_write_bw "
                "rc_rdma_write_lat rc_rdma_write_poll_lat rc_compare_swap_mr rc_fetch_add_mr "
@@ -28,10 +36,12 @@ class Case(NamedTuple):
     judge: callable = None    # (server's output, client's, folder) -> what is wrong, or None
     server_ends: bool = True  # by itself, after its client; otherwise it is terminated
     has_ipv6: bool = True     # can be told to use IPv6
+    kinds: tuple = ("hosts", "shared", "namespaces")  # pairs of hosts on which it can work
     environment: tuple = ()
     listens: bool = False     # on a TCP port too, which tells when the server is ready
     ready: tuple = ()         # otherwise: (text, how often) in the server's output
     clients: int = 1          # so many; the second and further ones all at once
+    keeps_statistics: bool = False  # those of the server are in the folder when all have ended
 
 
 def demand(*texts):
@@ -139,9 +149,49 @@ def fio(verb, jobs):
                 has_ipv6=False, ready=("waiting for connection", jobs))
 
 
+# --- libfabric ---
+
+def fi_pingpong(option, *words):
+    """It looks for addresses itself, and not on the loopback interface."""
+    command = ["fi_pingpong", *words]
+    return Case("fi_pingpong", option, [*command, "-B", "{port}"],
+                [*command, "-P", "{port}", "{address}"], has_ipv6=False, kinds=("namespaces",),
+                listens=True)
+
+
+# --- iperf3 over rsockets ---
+
+def judge_iperf3(_, client, folder):
+    """The bytes came, in packets of ours: where rsockets fail the preloaded library takes TCP."""
+    try:
+        report = json.loads(client[client.index("{"):client.rindex("}") + 1])
+        moved = report["end"]["sum_received"]["bytes"]
+        with open(os.path.join(folder, STATISTICS), encoding="utf-8") as f:
+            server, = json.load(f)["processes"]
+        packets = server["packets_taken"]
+    except (OSError, ValueError, KeyError):
+        return "there is no report"
+    if moved < IPERF_BYTES - IPERF_UNDER_WAY or moved > packets * PACKET_BYTES_MAX:
+        return f"{moved} bytes were received in {packets} packets of ours"
+    return None
+
+
+def iperf3():
+    """
+    Ten seconds, whatever the device: select() on a listening rsocket may hear of a connection only when
+    it looks again after five seconds, and there are two. So it comes first, beside the others.
+    """
+    def preloaded(*command):
+        return ["env", f"LD_PRELOAD={RSPRELOAD}", "iperf3", *command, "-p", "{port}"]
+    return Case("iperf3", "librspreload", preloaded("-s", "--forceflush", "-B", "{address}"),
+                preloaded("-c", "{address}", "-J", "-n", str(IPERF_BYTES)), judge_iperf3,
+                server_ends=False, ready=("Server listening", 1), keeps_statistics=True)
+
+
 # --- all of them ---
 
 CASES = [
+    iperf3(),
     rping("-V", ("-a", "{address}")),
     rping("any address", ("{any}",)),
     rping("-q", ("-a", "{address}", "-q"), ("-q",)),
@@ -180,4 +230,6 @@ CASES = [
     *perftests(),
     *map(qperf, QPERF_TESTS),
     *(fio(verb, jobs) for verb in ("write", "read") for jobs in (1,)),
+    fi_pingpong("-p verbs -e msg -S all", "-p", "verbs", "-e", "msg", "-S", "all", "-I", "10"),
+    fi_pingpong("-p verbs -e msg -c", "-p", "verbs", "-e", "msg", "-c", "-I", "10"),
 ]

@@ -278,6 +278,20 @@ class RdmacmPrograms(unittest.TestCase):
             self.assertEqual(problem is None, is_fine, (verb, jobs, taken, given, error))
         self.assertTrue(rdmacm_cases.judge_fio("send", 1)("no", "no", ""))
 
+    def test_iperf3_must_have_used_our_packets(self):
+        right = rdmacm_cases.IPERF_BYTES
+        enough = right // rdmacm_cases.PACKET_BYTES_MAX
+        for moved, packets, is_fine in ((right, enough, True), (right, enough - 1, False),
+                                        (right // 2, enough, False), (right, 0, False)):
+            report = json.dumps({"end": {"sum_received": {"bytes": moved}}})
+            with tempfile.TemporaryDirectory() as folder:
+                with open(os.path.join(folder, rdmacm_cases.STATISTICS), "w",
+                          encoding="utf-8") as f:
+                    json.dump({"processes": [{"packets_taken": packets}]}, f)
+                problem = rdmacm_cases.judge_iperf3("", f"before {report} after", folder)
+            self.assertEqual(problem is None, is_fine, (moved, packets))
+        self.assertTrue(rdmacm_cases.judge_iperf3("", "no", "nowhere"))
+
 
 if __name__ == "__main__":
     unittest.main()
