@@ -8,16 +8,21 @@
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-#include <fcntl.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "rdmacm/library.h"
 
 #define FOREIGN_NAME "librdmacm.so.1"
+#define POLL_FEW 16 /* descriptors that need no memory of their own */
 
 /* Where distributions keep it, for those machines where the loader's own list names us. */
 static const char *const folders[] = {
@@ -108,7 +113,6 @@ FORWARD(ssize_t, rread, (int socket, void *buf, size_t count), (socket, buf, cou
 FORWARD(ssize_t, rreadv, (int socket, const struct iovec *iov, int iovcnt), (socket, iov, iovcnt))
 FORWARD(ssize_t, rwrite, (int socket, const void *buf, size_t count), (socket, buf, count))
 FORWARD(ssize_t, rwritev, (int socket, const struct iovec *iov, int iovcnt), (socket, iov, iovcnt))
-FORWARD(int, rpoll, (struct pollfd *fds, nfds_t nfds, int timeout), (fds, nfds, timeout))
 FORWARD(int, rselect, (int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds,
 	struct timeval *timeout), (nfds, readfds, writefds, exceptfds, timeout))
 FORWARD(int, rgetpeername, (int socket, struct sockaddr *addr, socklen_t *addrlen),
@@ -125,6 +129,78 @@ FORWARD(int, riounmap, (int socket, void *buf, size_t len), (socket, buf, len))
 FORWARD(size_t, riowrite, (int socket, const void *buf, size_t count, off_t offset, int flags),
 	(socket, buf, count, offset, flags))
 /* clang-format on */
+
+typedef int poll_function(struct pollfd *fds, nfds_t nfds, int timeout);
+
+/* A descriptor that becomes readable after @milliseconds, or -1. */
+static int alarm_in(int milliseconds)
+{
+	struct itimerspec when = {
+		.it_value = {.tv_sec = milliseconds / 1000,
+			     .tv_nsec = milliseconds % 1000 * 1000000L},
+	};
+	int alarm = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+
+	if (alarm >= 0 && timerfd_settime(alarm, 0, &when, NULL) != 0) {
+		close(alarm);
+		return -1;
+	}
+	return alarm;
+}
+
+/* Waits for @fds and for @alarm, which stands behind them in @all. */
+static int poll_with_alarm(poll_function *function, struct pollfd *fds, nfds_t nfds, int alarm,
+			   struct pollfd *all)
+{
+	int result;
+
+	memcpy(all, fds, nfds * sizeof(*all));
+	all[nfds] = (struct pollfd){.fd = alarm, .events = POLLIN};
+	result = function(all, nfds + 1, -1);
+	for (nfds_t i = 0; i < nfds; i++)
+		fds[i].revents = all[i].revents;
+	return result > 0 && all[nfds].revents ? result - 1 : result;
+}
+
+static int poll_for(poll_function *function, struct pollfd *fds, nfds_t nfds, int timeout)
+{
+	struct pollfd few[POLL_FEW + 1], *all = few;
+	int alarm = alarm_in(timeout), result, error;
+
+	if (nfds > POLL_FEW)
+		all = calloc(nfds + 1, sizeof(*all));
+	if (alarm < 0 || !all)
+		result = function(fds, nfds, timeout);
+	else
+		result = poll_with_alarm(function, fds, nfds, alarm, all);
+	error = errno;
+	if (alarm >= 0)
+		close(alarm);
+	if (all != few)
+		free(all);
+	errno = error;
+	return result;
+}
+
+/*
+ * When a wait of the distribution's rpoll() runs out of time, version 44 goes on counting it among
+ * those that wait, and the first event after that makes it wait for the end of that one for ever.
+ * So there no wait runs out: the end of the time is one more descriptor. rselect() comes by here too.
+ */
+EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
+{
+	static poll_function *_Atomic function;
+	int ready;
+
+	if (!function)
+		function = (poll_function *)find("rpoll");
+	if (!function)
+		return -1;
+	if (timeout <= 0)
+		return function(fds, nfds, timeout);
+	ready = function(fds, nfds, 0);
+	return ready ? ready : poll_for(function, fds, nfds, timeout);
+}
 
 static pthread_once_t looked_for_own = PTHREAD_ONCE_INIT;
 static struct sockaddr_storage own; /* family 0: this process is no host of its own */

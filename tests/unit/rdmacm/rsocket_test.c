@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rsockets on top of ours: who waits for data, or for the end, is told. That a wait ends without
- * either is not tried: of rdma-core 44 the second rpoll() after one that ran out never returns, on
- * any device (it leaves without rs_poll_exit(); mended upstream since).
+ * rsockets on top of ours: who waits for data, for the end, or for a while, is told.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/select.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -22,6 +26,10 @@
 #include "unit/rdmacm/fixture.h"
 
 #define ROUNDS 100
+#define SHORT_MS 30
+#define SHORT_ROUNDS 5
+#define MANY 40
+#define KILLED "killed"
 
 struct ends {
 	int listener, server, client;
@@ -35,19 +43,28 @@ static void *accept_one(void *argument)
 	return NULL;
 }
 
+/* At a port of its own choice. */
+static int listen_somewhere(struct sockaddr_in *address)
+{
+	int socket = rsocket(AF_INET, SOCK_STREAM, 0);
+	socklen_t length = sizeof(*address);
+
+	if (socket < 0 && errno == ENOSYS)
+		skip();
+	assert_true(socket >= 0);
+	*address = own_address(0);
+	assert_int_equal(rbind(socket, (struct sockaddr *)address, sizeof(*address)), 0);
+	assert_int_equal(rlisten(socket, 4), 0);
+	assert_int_equal(rgetsockname(socket, (struct sockaddr *)address, &length), 0);
+	return socket;
+}
+
 static void connect_ends(struct ends *ends)
 {
-	struct sockaddr_in address = own_address(0);
-	socklen_t length = sizeof(address);
+	struct sockaddr_in address;
 	pthread_t thread;
 
-	ends->listener = rsocket(AF_INET, SOCK_STREAM, 0);
-	if (ends->listener < 0 && errno == ENOSYS)
-		skip();
-	assert_true(ends->listener >= 0);
-	assert_int_equal(rbind(ends->listener, (struct sockaddr *)&address, sizeof(address)), 0);
-	assert_int_equal(rlisten(ends->listener, 4), 0);
-	assert_int_equal(rgetsockname(ends->listener, (struct sockaddr *)&address, &length), 0);
+	ends->listener = listen_somewhere(&address);
 	assert_int_equal(pthread_create(&thread, NULL, accept_one, ends), 0);
 	ends->client = rsocket(AF_INET, SOCK_STREAM, 0);
 	assert_int_equal(rconnect(ends->client, (struct sockaddr *)&address, sizeof(address)), 0);
@@ -62,7 +79,7 @@ static void close_ends(const struct ends *ends)
 	assert_int_equal(rclose(ends->listener), 0);
 }
 
-/* Both of a socket's ways of waiting: whether it can be read within @milliseconds. */
+/* Ways of waiting: whether @socket can be read within @milliseconds. */
 static int wait_by_select(int socket, int milliseconds)
 {
 	struct timeval patience = {.tv_sec = milliseconds / 1000,
@@ -79,6 +96,24 @@ static int wait_by_poll(int socket, int milliseconds)
 	struct pollfd entry = {.fd = socket, .events = POLLIN};
 
 	return rpoll(&entry, 1, milliseconds);
+}
+
+/* One among many, the others of which are none. */
+static int wait_by_large_poll(int socket, int milliseconds)
+{
+	struct pollfd entries[MANY];
+
+	for (int i = 0; i < MANY; i++)
+		entries[i] = (struct pollfd){.fd = i ? -1 : socket, .events = POLLIN};
+	return rpoll(entries, MANY, milliseconds);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 static void waits_end_with_data(int (*wait)(int socket, int milliseconds))
@@ -112,6 +147,39 @@ static void polling_ends_with_data(void **state)
 	waits_end_with_data(wait_by_poll);
 }
 
+/* A wait that ran out does not disturb the next one, which may run out too, or end with data. */
+static void waits_run_out(int (*wait)(int socket, int milliseconds))
+{
+	struct ends ends;
+	char byte = 'a';
+
+	connect_ends(&ends);
+	for (int round = 0; round < SHORT_ROUNDS; round++) {
+		uint64_t begun = now_ms();
+
+		assert_int_equal(wait(ends.server, SHORT_MS), 0);
+		/* The clock may be read a part of a millisecond late at the beginning. */
+		assert_in_range(now_ms() - begun, SHORT_MS - 1, PATIENCE_MS);
+		assert_int_equal(rsend(ends.client, &byte, 1, 0), 1);
+		assert_int_equal(wait(ends.server, PATIENCE_MS), 1);
+		assert_int_equal(rrecv(ends.server, &byte, 1, 0), 1);
+	}
+	close_ends(&ends);
+}
+
+static void selecting_runs_out(void **state)
+{
+	(void)state;
+	waits_run_out(wait_by_select);
+}
+
+static void polling_runs_out(void **state)
+{
+	(void)state;
+	waits_run_out(wait_by_poll);
+	waits_run_out(wait_by_large_poll);
+}
+
 /* Who waits for data hears that the other end is closed. */
 static void closing_is_heard(void **state)
 {
@@ -126,13 +194,69 @@ static void closing_is_heard(void **state)
 	close_ends(&ends);
 }
 
-int main(void)
+static int be_killed(const char *port)
+{
+	struct sockaddr_in address = own_address((uint16_t)strtol(port, NULL, 10));
+	int socket = rsocket(AF_INET, SOCK_STREAM, 0);
+	char byte;
+
+	if (rconnect(socket, (struct sockaddr *)&address, sizeof(address)) == 0 &&
+	    rrecv(socket, &byte, 1, 0) == 1)
+		raise(SIGKILL);
+	return 1;
+}
+
+static pid_t start_child(uint16_t port)
+{
+	char text[16];
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (child)
+		return child;
+	snprintf(text, sizeof(text), "%u", port);
+	execl("/proc/self/exe", "rsocket_test", KILLED, text, (char *)NULL);
+	_exit(127);
+}
+
+/* Whoever waits for a killed peer hears of it, and closing does not wait for its answers. */
+static void killed_peer_is_left(void **state)
+{
+	struct sockaddr_in address;
+	struct ends ends;
+	uint64_t begun;
+	char byte = 'a';
+	pid_t child;
+	int status;
+
+	(void)state;
+	ends.listener = listen_somewhere(&address);
+	child = start_child(ntohs(address.sin_port));
+	ends.server = raccept(ends.listener, NULL, NULL);
+	assert_true(ends.server >= 0);
+	assert_int_equal(rsend(ends.server, &byte, 1, 0), 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status));
+	begun = now_ms();
+	assert_int_equal(wait_by_select(ends.server, PATIENCE_MS), 1);
+	assert_true(rrecv(ends.server, &byte, 1, 0) <= 0);
+	assert_int_equal(rclose(ends.server), 0);
+	assert_in_range(now_ms() - begun, 0, PATIENCE_MS);
+	assert_int_equal(rclose(ends.listener), 0);
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(selecting_ends_with_data),
 		cmocka_unit_test(polling_ends_with_data),
+		cmocka_unit_test(selecting_runs_out),
+		cmocka_unit_test(polling_runs_out),
 		cmocka_unit_test(closing_is_heard),
+		cmocka_unit_test(killed_peer_is_left),
 	};
 
+	if (argc == 3 && strcmp(argv[1], KILLED) == 0)
+		return be_killed(argv[2]);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
