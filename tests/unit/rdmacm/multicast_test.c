@@ -17,6 +17,8 @@
 #include "unit/rdmacm/fixture.h"
 
 #define GRH_BYTES 40
+#define IPV4_AT 20 /* where an IPv4 header stands in the place of a GRH */
+#define IPV4_DESTINATION_AT (IPV4_AT + 16)
 
 static struct sockaddr_in group_address(const char *text)
 {
@@ -40,6 +42,7 @@ static void members_hear_each_other(void **state)
 	struct rdma_cm_event *event;
 	struct ibv_mr *mr;
 	struct ibv_ah *ah;
+	struct ibv_wc wc;
 
 	(void)state;
 	create_qp(sender);
@@ -62,7 +65,11 @@ static void members_hear_each_other(void **state)
 	assert_int_equal(rdma_post_ud_send(sender, NULL, sent, sizeof(sent), NULL,
 					   IBV_SEND_INLINE | IBV_SEND_SIGNALED, ah, 0xffffff),
 			 0);
-	await_completion(receiver->recv_cq, NULL);
+	await_completion(receiver->recv_cq, &wc);
+	assert_true(wc.wc_flags & IBV_WC_GRH);
+	assert_int_equal(wc.byte_len, sizeof(received));
+	assert_int_equal(received[IPV4_AT], 0x45);
+	assert_memory_equal(received + IPV4_DESTINATION_AT, &group.sin_addr, 4);
 	assert_string_equal(received + GRH_BYTES, sent);
 	assert_int_equal(rdma_leave_multicast(receiver, (struct sockaddr *)&group), 0);
 	assert_int_equal(rdma_leave_multicast(receiver, (struct sockaddr *)&group), -1);

@@ -25,6 +25,7 @@
 
 #define ALONE "VERBENA_TEST_IS_ALONE"
 #define OWN "10.81.0.1"
+#define OWN_TOO "10.81.0.3"
 #define PEER "10.81.0.2"
 #define NOBODY "10.81.0.9"
 #define ROUTER "10.81.0.7"
@@ -151,14 +152,19 @@ static uint64_t now_ms(void)
 
 /* --- neighbours --- */
 
-static void resolves(const char *to)
+static void resolves_from(const char *from, const char *to)
 {
 	struct rdma_cm_id *id = create_id(shared_channel, RDMA_PS_TCP);
 
-	assert_int_equal(resolve(id, NULL, to, 7471, LONG_MS), 0);
+	assert_int_equal(resolve(id, from, to, 7471, LONG_MS), 0);
 	pass_event(shared_channel, RDMA_CM_EVENT_ADDR_RESOLVED);
 	assert_non_null(id->verbs);
 	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+static void resolves(const char *to)
+{
+	resolves_from(NULL, to);
 }
 
 static void does_not_resolve(const char *to, int timeout_ms)
@@ -192,6 +198,11 @@ static void own_addresses_need_nobody(void **state)
 	resolves("127.0.0.1");
 	resolves("127.3.4.5");
 	resolves("fd81::1");
+	/* Two of them. */
+	run("ip address add " OWN_TOO "/24 dev veth0");
+	resolves_from(OWN, OWN_TOO);
+	resolves_from(OWN_TOO, OWN);
+	run("ip address del " OWN_TOO "/24 dev veth0");
 }
 
 static void nobody_is_a_timeout(void **state)
