@@ -49,7 +49,8 @@ static void files(const struct ibv_device *device)
 	LIMIT("ibv_read_sysfs_file",
 	      ERROR_OF_MINUS_ONE(
 		      ibv_read_sysfs_file(device->ibdev_path, "ports", text, sizeof(text))),
-	      "of our devices any file but board_id, fw_ver, hca_type, hw_rev and node_type");
+	      "of our devices any file but those of identity, port state and tables that "
+	      "[device.md](device.md) names");
 }
 
 static void forks(void)
