@@ -17,6 +17,8 @@ CAPTURES = pathlib.Path(__file__).resolve().parent.parent / "captures"
 REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, LAP, APR = range(0x10, 0x1b)
 LONG = 0x10  # an ANSWER with 32 bytes behind the ids instead of 4
 TIMING = 3
+WATCH = 0x80  # of the timing: established connections ask
+KNOWN, UNKNOWN = 2, 1  # what an APR says
 
 
 def datagrams(name):
@@ -75,6 +77,20 @@ def answers(kinds, calls=()):
     return steps
 
 
+def watched(*said):
+    """
+    Established, and then asks again and again. What is said in between: statuses of an APR, and None
+    for nothing.
+    """
+    rep = hear(datagrams("v4-cm-rping.pcap")[1])
+    steps = [step(CONNECT) + identity(datagrams("v4-cm-rping.pcap")[0]), rep, step(CONFIRM)]
+    for status in said:
+        steps.append(step(DEADLINE))
+        if status is not None:
+            steps.append(step(ANSWER) + bytes([APR - REQ]) + bytes([0, status, 0, 0]))
+    return steps
+
+
 INPUTS = {
     "rping-v4-client": client("v4-cm-rping.pcap"),
     "rping-v6-client": client("v6-cm-rping.pcap"),
@@ -99,6 +115,10 @@ INPUTS = {
     "any-message": [step(MESSAGE) + bytes(range(256))],
     "strangers": [hear(d) for name in ("v4-cm-rping.pcap", "v4-cm-udaddy.pcap")
                   for d in datagrams(name)[1:]],
+    "watched-and-answered": watched(*[KNOWN] * 12),
+    "watched-in-vain": watched(*[None] * 5, KNOWN, None),
+    "watched-and-gone": watched(None, KNOWN, *[None] * 12),
+    "watched-and-unknown": watched(KNOWN, None, UNKNOWN, UNKNOWN),
 }
 
 
@@ -106,7 +126,8 @@ def main(argv):
     folder = pathlib.Path(argv[-1])
     others = 0
     for name, steps in INPUTS.items():
-        path, content = folder / name, bytes([TIMING]) + b"".join(steps)
+        timing = TIMING | (WATCH if name.startswith("watch") else 0)
+        path, content = folder / name, bytes([timing]) + b"".join(steps)
         if argv[1] != "--check":
             path.write_bytes(content)
         elif not path.is_file() or path.read_bytes() != content:

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "sim/check_cm.h"
+#include "sim/check_watch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
@@ -37,6 +38,7 @@ enum step {
 #define REST_MAX 100000
 #define OURS 0
 #define CAPTURED_QPN 0x35
+#define WATCH_NS (16 * VBN_SECOND)
 
 struct input {
 	const uint8_t *bytes;
@@ -47,6 +49,7 @@ struct fuzz {
 	struct input input;
 	struct cm_world world;
 	struct check_cm check;
+	struct check_watch watch;
 	uint32_t ids;
 	uint8_t serves;
 	uint8_t heard[MAD_BYTES];
@@ -78,10 +81,19 @@ static uint32_t take_id(struct input *input)
 
 static struct cm_fate all_are_lost(struct cm_world *world, uint32_t from, uint8_t bytes[MAD_BYTES])
 {
-	(void)world;
-	(void)from;
-	(void)bytes;
+	struct fuzz *fuzz = world->user.context;
+	struct cm_message message;
+
+	if (cm_message_parse(bytes, &message) == REASON_NONE)
+		check_watch_sends(&fuzz->watch, from, &message);
 	return (struct cm_fate){0};
+}
+
+static void look_at_arrival(struct cm_world *world, uint32_t side, const struct cm_message *message)
+{
+	struct fuzz *fuzz = world->user.context;
+
+	check_watch_hears(&fuzz->watch, side, message);
 }
 
 static void hear_event(struct cm_world *world, struct cm_slot *slot, const struct cm_event *event)
@@ -89,6 +101,7 @@ static void hear_event(struct cm_world *world, struct cm_slot *slot, const struc
 	struct fuzz *fuzz = world->user.context;
 
 	check_cm_event(&fuzz->check, slot, event);
+	check_watch_event(&fuzz->watch, slot, event);
 }
 
 static uint32_t serve(struct cm_world *world, uint32_t side, const struct cm_message *request,
@@ -200,6 +213,14 @@ static void release(struct fuzz *fuzz, struct cm_connection *connection)
 	cm_release(&fuzz->world.sides[OURS].agent, connection, fuzz->world.now, &fuzz->world.out);
 }
 
+static void disconnect(struct fuzz *fuzz, struct cm_connection *connection)
+{
+	if (connection->state == CM_ESTABLISHED)
+		check_watch_parts(&fuzz->watch, cm_world_slot_of(connection));
+	cm_disconnect(&fuzz->world.sides[OURS].agent, connection, NULL, fuzz->world.now,
+		      &fuzz->world.out);
+}
+
 static void pass_deadline(struct fuzz *fuzz)
 {
 	if (cm_world_next(&fuzz->world) != VBN_TIME_NEVER)
@@ -230,7 +251,7 @@ static void do_call(struct fuzz *fuzz, enum step step, struct cm_connection *con
 		cm_mra(agent, connection, NULL, now, out);
 		break;
 	case STEP_DISCONNECT:
-		cm_disconnect(agent, connection, NULL, now, out);
+		disconnect(fuzz, connection);
 		break;
 	case STEP_ANSWER_QUERY:
 		cm_sidr_answer(agent, connection, &rep, now, out);
@@ -320,6 +341,7 @@ static void start(struct fuzz *fuzz)
 	struct cm_world_user user = {
 		.context = fuzz,
 		.fate = all_are_lost,
+		.hears = look_at_arrival,
 		.event = hear_event,
 		.serves = serve,
 	};
@@ -329,11 +351,15 @@ static void start(struct fuzz *fuzz)
 	timing.retries = choice & 15;
 	timing.early_ns = choice & 16 ? VBN_MILLISECOND : 0;
 	timing.listener_ns = choice & 64 ? VBN_MILLISECOND : 0;
+	timing.watch_ns = choice & 128 ? WATCH_NS : 0;
 	fuzz->ids = 0x01000000;
 	cm_world_init(&fuzz->world, &user, NULL);
 	cm_world_start(&fuzz->world, OURS, &timing, choice);
 	cm_world_start(&fuzz->world, 1 - OURS, &timing, choice);
 	check_cm_init(&fuzz->check, &fuzz->world);
+	check_watch_init(&fuzz->watch, &fuzz->world);
+	fuzz->watch.watch_ns = timing.watch_ns;
+	fuzz->watch.is_deceived = true;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)

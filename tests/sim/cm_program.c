@@ -63,6 +63,7 @@ void cm_program_event(struct cm_world *world, struct cm_slot *slot, const struct
 	struct cm_swarm *swarm = swarm_of(world);
 
 	check_cm_event(&swarm->check, slot, event);
+	check_watch_event(&swarm->check_watch, slot, event);
 	if (event->kind == CM_EVENT_REQUEST || event->kind == CM_EVENT_RESPONSE)
 		check_mark(swarm, slot, event);
 	if (event->kind == CM_EVENT_GONE)
@@ -169,6 +170,14 @@ static void ask_patience(struct cm_swarm *swarm, struct cm_slot *slot)
 	cm_mra(agent_of(swarm, slot), &slot->connection, NULL, swarm->world.now, &swarm->world.out);
 }
 
+static void disconnect(struct cm_swarm *swarm, struct cm_slot *slot)
+{
+	if (slot->connection.state == CM_ESTABLISHED)
+		check_watch_parts(&swarm->check_watch, slot);
+	cm_disconnect(agent_of(swarm, slot), &slot->connection, NULL, swarm->world.now,
+		      &swarm->world.out);
+}
+
 static void decide_request(struct cm_swarm *swarm, struct cm_slot *slot)
 {
 	if (chance(swarm, swarm->plan.refuses))
@@ -216,17 +225,24 @@ static void wait(struct cm_swarm *swarm, struct cm_slot *slot)
 		cm_establish(agent_of(swarm, slot), &slot->connection, swarm->world.now,
 			     &swarm->world.out);
 	else if (chance(swarm, MILLION / 8))
-		cm_disconnect(agent_of(swarm, slot), &slot->connection, NULL, swarm->world.now,
-			      &swarm->world.out);
+		disconnect(swarm, slot);
 }
 
-static void leave_established(struct cm_swarm *swarm, struct cm_slot *slot)
+static bool stays(struct cm_swarm *swarm)
 {
+	return swarm->world.now < swarm->plan.stay_until &&
+	       random_chance(&swarm->watch, swarm->plan.stays);
+}
+
+static void look_at_established(struct cm_swarm *swarm, struct cm_slot *slot)
+{
+	check_watch_looks(&swarm->check_watch, slot);
+	if (stays(swarm))
+		return;
 	if (chance(swarm, swarm->plan.withdraws))
 		release(swarm, slot);
 	else
-		cm_disconnect(agent_of(swarm, slot), &slot->connection, NULL, swarm->world.now,
-			      &swarm->world.out);
+		disconnect(swarm, slot);
 }
 
 void cm_program_look(struct cm_swarm *swarm, struct cm_slot *slot)
@@ -242,7 +258,7 @@ void cm_program_look(struct cm_swarm *swarm, struct cm_slot *slot)
 		decide_response(swarm, slot);
 		break;
 	case CM_ESTABLISHED:
-		leave_established(swarm, slot);
+		look_at_established(swarm, slot);
 		break;
 	case CM_SIDR_RCVD:
 		answer_query(swarm, slot);

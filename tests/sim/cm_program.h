@@ -8,6 +8,7 @@
 
 #include "base/random.h"
 #include "sim/check_cm.h"
+#include "sim/check_watch.h"
 
 /* Of one seed; probabilities are per million. */
 struct cm_plan {
@@ -24,18 +25,25 @@ struct cm_plan {
 	uint32_t serves;	       /* so many requests find a listener */
 	bool is_clean;		       /* no faults at all, and everybody wants to be connected */
 	bool reuses_numbers;	       /* ids and QPs come from a few numbers */
+	/* Where connections ask whether their peer still knows them (timing.watch_ns): */
+	uint32_t stays; /* owners look and stay connected, until ... */
+	uint64_t stay_until;
+	bool is_mute[CM_WORLD_SIDES]; /* answers no question, as Linux */
+	uint64_t absence_max; /* of a host that forgot everything, before it is there again */
 };
 
 struct cm_swarm {
 	struct cm_plan plan;
-	struct random_stream random, network;
+	struct random_stream random, network, watch;
 	struct cm_world world;
 	struct check_cm check;
+	struct check_watch check_watch;
 	/* When the owner of a slot looks at it next; NEVER: no owner. */
 	vbn_time looks[CM_WORLD_SIDES][CM_WORLD_SLOTS];
 	uint32_t begun;
 	vbn_time next_begin, next_forgery, next_restart;
 	uint32_t restarted;
+	vbn_time absent_until[CM_WORLD_SIDES];
 };
 
 void cm_program_event(struct cm_world *world, struct cm_slot *slot, const struct cm_event *event);

@@ -53,6 +53,23 @@ static void draw_faults(struct cm_plan *plan, struct random_stream *random)
 	plan->reuses_numbers = random_chance(random, MILLION / 3);
 }
 
+/* From a stream of its own as well. */
+static void draw_watch(struct cm_plan *plan, uint64_t wait)
+{
+	struct random_stream random = {plan->seed ^ 0x5741544348ull};
+	uint64_t watch_ns = random_between(&random, wait / 2, 4 * wait);
+
+	if (!random_chance(&random, MILLION / 3))
+		return;
+	plan->timing.watch_ns = watch_ns;
+	plan->stays = MILLION - (uint32_t)random_below(&random, MILLION / 4);
+	plan->stay_until = plan->faults_end + random_below(&random, 30 * watch_ns);
+	for (uint32_t side = 0; side < CM_WORLD_SIDES; side++)
+		plan->is_mute[side] = random_chance(&random, MILLION / 6);
+	if (random_chance(&random, MILLION / 2))
+		plan->absence_max = random_below(&random, 24 * watch_ns);
+}
+
 static void draw(struct cm_plan *plan, uint64_t seed)
 {
 	struct random_stream random = {seed};
@@ -75,6 +92,7 @@ static void draw(struct cm_plan *plan, uint64_t seed)
 	plan->pause_max = 1 + random_below(&random, plan->is_clean ? wait / 8 : 4 * wait);
 	plan->end = 1 + random_below(&random, 40 * wait);
 	plan->faults_end = plan->end + random_below(&random, 20 * wait);
+	draw_watch(plan, wait);
 }
 
 void swarm_describe(uint64_t seed, FILE *out)
@@ -86,7 +104,8 @@ void swarm_describe(uint64_t seed, FILE *out)
 		"seed %llu: %u connections (%u ppm queries)%s%s\n"
 		"  response 2^%u, lifetime 2^%u, ack delay 2^%u, service 2^%u, %u retries, early %llu ns, listener %llu ns\n"
 		"  loss %u, repeated %u, damaged %u, forged %u, restarts %u, delay %llu..%llu ns\n"
-		"  refuses %u, withdraws %u, serves %u, pause %llu ns, faults until %llu of %llu ns\n",
+		"  refuses %u, withdraws %u, serves %u, pause %llu ns, faults until %llu of %llu ns\n"
+		"  watch %llu ns, stays %u until %llu ns, mute %d %d, absence up to %llu ns\n",
 		(unsigned long long)seed, plan.connections, plan.sidr,
 		plan.is_clean ? ", clean" : "", plan.reuses_numbers ? ", few numbers" : "",
 		plan.timing.response_timeout, plan.timing.packet_lifetime, plan.timing.ack_delay,
@@ -96,7 +115,9 @@ void swarm_describe(uint64_t seed, FILE *out)
 		plan.forge, plan.restarts, (unsigned long long)plan.delay_min,
 		(unsigned long long)plan.delay_max, plan.refuses, plan.withdraws, plan.serves,
 		(unsigned long long)plan.pause_max, (unsigned long long)plan.faults_end,
-		(unsigned long long)plan.end);
+		(unsigned long long)plan.end, (unsigned long long)plan.timing.watch_ns, plan.stays,
+		(unsigned long long)plan.stay_until, plan.is_mute[0], plan.is_mute[1],
+		(unsigned long long)plan.absence_max);
 }
 
 /* --- the network --- */
@@ -110,15 +131,18 @@ static void damage(struct random_stream *random, uint8_t bytes[MAD_BYTES])
 	}
 }
 
-static struct cm_fate fate(struct cm_world *world, uint32_t from, uint8_t bytes[MAD_BYTES])
+static bool is_absent(const struct cm_swarm *swarm, uint32_t side)
 {
-	struct cm_swarm *swarm = world->user.context;
+	return swarm->world.now < swarm->absent_until[side];
+}
+
+static struct cm_fate fate_drawn(struct cm_swarm *swarm, struct random_stream *random,
+				 uint8_t bytes[MAD_BYTES])
+{
 	const struct cm_plan *plan = &swarm->plan;
-	struct random_stream *random = &swarm->network;
-	bool has_faults = world->now < plan->faults_end;
+	bool has_faults = swarm->world.now < plan->faults_end;
 	struct cm_fate fate = {.copies = 1};
 
-	(void)from;
 	if (has_faults && random_chance(random, plan->loss))
 		fate.copies = 0;
 	else if (has_faults && random_chance(random, plan->repeat))
@@ -132,15 +156,44 @@ static struct cm_fate fate(struct cm_world *world, uint32_t from, uint8_t bytes[
 	return fate;
 }
 
+static struct cm_fate fate(struct cm_world *world, uint32_t from, uint8_t bytes[MAD_BYTES])
+{
+	struct cm_swarm *swarm = world->user.context;
+	struct random_stream *random = &swarm->network;
+	struct cm_message message;
+
+	if (cm_message_parse(bytes, &message) == REASON_NONE) {
+		check_watch_sends(&swarm->check_watch, from, &message);
+		if (message.kind == CM_LAP || message.kind == CM_APR)
+			random = &swarm->watch;
+		if (message.kind == CM_APR && swarm->plan.is_mute[from])
+			return (struct cm_fate){0};
+	}
+	if (is_absent(swarm, 0) || is_absent(swarm, 1))
+		return (struct cm_fate){0};
+	return fate_drawn(swarm, random, bytes);
+}
+
+static void hears(struct cm_world *world, uint32_t side, const struct cm_message *message)
+{
+	struct cm_swarm *swarm = world->user.context;
+
+	check_watch_hears(&swarm->check_watch, side, message);
+}
+
 /* --- upsets --- */
 
 static void restart(struct cm_swarm *swarm, uint32_t side)
 {
 	check_cm_killed(&swarm->check, side);
+	check_watch_killed(&swarm->check_watch, side);
 	cm_world_start(&swarm->world, side, &swarm->plan.timing, random_next(&swarm->random));
 	for (uint32_t i = 0; i < CM_WORLD_SLOTS; i++)
 		swarm->looks[side][i] = VBN_TIME_NEVER;
 	swarm->restarted++;
+	if (swarm->plan.absence_max)
+		swarm->absent_until[side] =
+			swarm->world.now + random_below(&swarm->watch, swarm->plan.absence_max);
 }
 
 static vbn_time draw_next(struct cm_swarm *swarm, uint32_t events)
@@ -235,6 +288,8 @@ static void check_clean(struct cm_swarm *swarm)
 	if (check->established % 2 || (!swarm->plan.sidr && !check->established))
 		cm_world_fail(&swarm->world, "clean", "%llu sides of connections",
 			      (unsigned long long)check->established);
+	if (swarm->check_watch.silent || swarm->check_watch.unknown)
+		cm_world_fail(&swarm->world, "clean", "a question ended a connection");
 }
 
 static void step(struct cm_swarm *swarm)
@@ -268,6 +323,7 @@ static void begin(struct cm_swarm *swarm, uint64_t seed, FILE *trace_text)
 	struct cm_world_user user = {
 		.context = swarm,
 		.fate = fate,
+		.hears = hears,
 		.event = cm_program_event,
 		.serves = cm_program_serves,
 	};
@@ -275,10 +331,18 @@ static void begin(struct cm_swarm *swarm, uint64_t seed, FILE *trace_text)
 	draw(&swarm->plan, seed);
 	swarm->random.state = seed * 3 + 1;
 	swarm->network.state = seed * 5 + 2;
+	swarm->watch.state = seed * 7 + 3;
 	cm_world_init(&swarm->world, &user, trace_text);
 	check_cm_init(&swarm->check, &swarm->world);
-	for (uint32_t side = 0; side < CM_WORLD_SIDES; side++)
+	check_watch_init(&swarm->check_watch, &swarm->world);
+	swarm->check_watch.watch_ns = swarm->plan.timing.watch_ns;
+	swarm->check_watch.delay_max = swarm->plan.delay_max;
+	swarm->check_watch.is_deceived = swarm->plan.damage || swarm->plan.forge ||
+					 swarm->plan.reuses_numbers;
+	for (uint32_t side = 0; side < CM_WORLD_SIDES; side++) {
 		restart(swarm, side);
+		swarm->absent_until[side] = 0;
+	}
 	swarm->restarted = 0;
 	swarm->next_begin = 1;
 	swarm->next_forgery = swarm->plan.forge ? draw_next(swarm, 100) : VBN_TIME_NEVER;

@@ -202,6 +202,8 @@ static void arrive(struct cm_world *world, uint32_t side, const uint8_t bytes[MA
 	if (cm_message_parse(bytes, &message) != REASON_NONE)
 		return;
 	it->heard++;
+	if (world->user.hears)
+		world->user.hears(world, side, &message);
 	spare = spare_for(world, side, &message, &arrival.refusal);
 	arrival.spare = spare ? &spare->connection : NULL;
 	reason = cm_receive(&it->agent, &arrival, world->now, &world->out);
@@ -219,11 +221,12 @@ static void pass_deadline(struct cm_world *world, uint32_t side)
 {
 	struct cm_agent *agent = &world->sides[side].agent;
 	struct cm_slot *slot = cm_world_slot_of(agent->heap);
+	bool is_question = slot->connection.state == CM_ESTABLISHED;
 
 	slot->deadlines++;
 	if (!cm_deadline(agent, world->now, &world->out))
 		cm_world_fail(world, "deadline", "a deadline that was there is gone");
-	slot->sent += world->out.datagram_count;
+	slot->sent += is_question ? 0 : world->out.datagram_count;
 	cm_world_carry_out(world, side);
 	if (cm_next_deadline(agent) != VBN_TIME_NEVER &&
 	    cm_next_deadline(agent) > world->now + FAR_FUTURE)

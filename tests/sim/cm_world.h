@@ -28,7 +28,7 @@ struct cm_slot {
 	bool is_used;
 	uint32_t side, index;
 	uint64_t life; /* tells the connections that used the slot one after the other apart */
-	uint64_t deadlines, sent; /* that it caused by itself */
+	uint64_t deadlines, sent; /* that it caused by itself; without its questions (cm/watch.h) */
 };
 
 struct cm_side {
@@ -58,6 +58,8 @@ struct cm_world_user {
 	void *context;
 	/* May change the bytes. @copy: for which it must be a copy of its own. */
 	struct cm_fate (*fate)(struct cm_world *world, uint32_t from, uint8_t bytes[MAD_BYTES]);
+	/* A message arrives at @side, whose agent sees it next. NULL: nobody wants to know. */
+	void (*hears)(struct cm_world *world, uint32_t side, const struct cm_message *message);
 	/* Something was told to the owner of @slot. */
 	void (*event)(struct cm_world *world, struct cm_slot *slot, const struct cm_event *event);
 	/* A REQ or SIDR_REQ that may need a slot: its local id, or 0 and @refusal is the answer. */
