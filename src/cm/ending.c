@@ -43,6 +43,18 @@ void end_disconnected(struct cm_agent *agent, struct cm_connection *connection, 
 	end_in_timewait(agent, connection, now);
 }
 
+void end_rejected(struct cm_agent *agent, struct cm_connection *connection, uint16_t reason,
+		  const struct cm_message *message, vbn_time now, struct cm_out *out)
+{
+	tell(connection, CM_EVENT_REJECTED, reason, message, out);
+	if (connection->state != CM_REQ_RCVD) {
+		end_in_timewait(agent, connection, now);
+		return;
+	}
+	connection->sent_kind = 0;
+	end_refused(agent, connection, now);
+}
+
 /* The DREQ, with what @given has as private data; repeated until the DREP comes. */
 static void send_dreq(struct cm_agent *agent, struct cm_connection *connection,
 		      const struct cm_message *given, vbn_time now, struct cm_out *out)
@@ -93,14 +105,9 @@ void end_stale(struct cm_agent *agent, struct cm_connection *connection, vbn_tim
 		send_dreq(agent, connection, NULL, now, out);
 		break;
 	case CM_REQ_RCVD:
-		tell(connection, CM_EVENT_REJECTED, CM_REJECT_STALE, NULL, out);
-		connection->sent_kind = 0;
-		end_refused(agent, connection, now);
-		break;
 	case CM_REP_SENT:
 	case CM_REP_RCVD:
-		tell(connection, CM_EVENT_REJECTED, CM_REJECT_STALE, NULL, out);
-		end_in_timewait(agent, connection, now);
+		end_rejected(agent, connection, CM_REJECT_STALE, NULL, now, out);
 		break;
 	case CM_DREQ_SENT: /* being torn down */
 	case CM_TIMEWAIT:
@@ -126,15 +133,12 @@ void cm_peer_died(struct cm_agent *agent, struct cm_connection *connection, vbn_
 		break;
 	case CM_REQ_RCVD:
 		/* A kernel would have said so for a process that ends while it waits. */
-		tell(connection, CM_EVENT_REJECTED, CM_REJECT_TIMEOUT, NULL, out);
-		connection->sent_kind = 0;
-		end_refused(agent, connection, now);
+		end_rejected(agent, connection, CM_REJECT_TIMEOUT, NULL, now, out);
 		break;
 	case CM_REP_SENT:
 	case CM_REP_RCVD:
 		/* As if somebody had answered for an id that is no more. */
-		tell(connection, CM_EVENT_REJECTED, CM_REJECT_COMM_ID, NULL, out);
-		end_in_timewait(agent, connection, now);
+		end_rejected(agent, connection, CM_REJECT_COMM_ID, NULL, now, out);
 		break;
 	case CM_ESTABLISHED:
 	case CM_DREQ_SENT:

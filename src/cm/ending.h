@@ -16,6 +16,12 @@ void end_closed(struct cm_agent *agent, struct cm_connection *connection, struct
 /* Tells DISCONNECTED, once, and goes to TIMEWAIT. */
 void end_disconnected(struct cm_agent *agent, struct cm_connection *connection, uint16_t reason,
 		      const struct cm_message *message, vbn_time now, struct cm_out *out);
+/*
+ * Before ESTABLISHED: tells REJECTED. Where only a REQ was received nothing is on the way; otherwise
+ * TIMEWAIT.
+ */
+void end_rejected(struct cm_agent *agent, struct cm_connection *connection, uint16_t reason,
+		  const struct cm_message *message, vbn_time now, struct cm_out *out);
 /* The peer turned out to have forgotten it. */
 void end_stale(struct cm_agent *agent, struct cm_connection *connection, vbn_time now,
 	       struct cm_out *out);

@@ -90,8 +90,7 @@ static enum reason first_rep(struct cm_agent *agent, const struct cm_arrival *ar
 		return REASON_NONE;
 	}
 	send_reject_back(arrival, CM_REJECT_STALE, out);
-	tell(connection, CM_EVENT_REJECTED, CM_REJECT_STALE, NULL, out);
-	end_in_timewait(agent, connection, now);
+	end_rejected(agent, connection, CM_REJECT_STALE, NULL, now, out);
 	if (same_id)
 		end_stale(agent, same_id, now, out);
 	if (same_qp)
@@ -194,14 +193,9 @@ static enum reason receive_rej(struct cm_agent *agent, const struct cm_arrival *
 			end_closed(agent, connection, out);
 		return REASON_NONE;
 	case CM_REQ_RCVD:
-		tell(connection, CM_EVENT_REJECTED, rej->rej.reason, rej, out);
-		connection->sent_kind = 0;
-		end_refused(agent, connection, now);
-		return REASON_NONE;
 	case CM_REP_SENT:
 	case CM_REP_RCVD:
-		tell(connection, CM_EVENT_REJECTED, rej->rej.reason, rej, out);
-		end_in_timewait(agent, connection, now);
+		end_rejected(agent, connection, rej->rej.reason, rej, now, out);
 		return REASON_NONE;
 	case CM_ESTABLISHED:
 	case CM_DREQ_SENT:
@@ -241,8 +235,7 @@ static enum reason disconnected(struct cm_agent *agent, const struct cm_message 
 		return REASON_NONE;
 	case CM_REP_RCVD:
 		/* It took data for our RTU, and is gone again before we were ready. */
-		tell(connection, CM_EVENT_REJECTED, CM_REJECT_CONSUMER, NULL, out);
-		end_in_timewait(agent, connection, now);
+		end_rejected(agent, connection, CM_REJECT_CONSUMER, NULL, now, out);
 		return REASON_NONE;
 	case CM_TIMEWAIT:
 		return REASON_DROP_DUPLICATE;
