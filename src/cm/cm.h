@@ -49,7 +49,8 @@
  * - DREQs that cross: each side answers the other's and both are done.
  * - That nobody listens need not be the last word: see cm_timing.listener_ns. Such a refusal leaves no
  *   trace at the peer, so the same REQ is a new one for it.
- * - Alternate paths are refused: LAP is answered by APR "unsupported".
+ * - Alternate paths are refused: LAP is answered by APR "unsupported", or where the connection is over
+ *   or unknown by "invalid communication id".
  * - A peer that was killed says nothing any more; a LAP finds that out (watch.h).
  *
  * Invariants: of ESTABLISHED, REJECTED, UNREACHABLE and CONNECT_ERROR each connection tells at

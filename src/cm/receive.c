@@ -12,6 +12,7 @@
 #include "cm/request.h"
 #include "cm/sending.h"
 #include "cm/sidr.h"
+#include "cm/state.h"
 #include "cm/tables.h"
 #include "cm/watch.h"
 
@@ -293,10 +294,12 @@ static enum reason receive_lap(const struct cm_agent *agent, const struct cm_arr
 	struct cm_message apr = message_back(arrival, CM_APR);
 	struct cm_connection *connection;
 	enum match match = find(agent, arrival, &connection);
+	bool is_known = match == MATCH_FOUND && !state_is_over(connection->state);
 
 	if (match == MATCH_SOURCE)
 		return REASON_DROP_SOURCE;
-	apr.apr.status = match == MATCH_FOUND ? CM_APR_UNSUPPORTED : CM_APR_COMM_ID;
+	/* Who asks about what is over here missed its end. */
+	apr.apr.status = is_known ? CM_APR_UNSUPPORTED : CM_APR_COMM_ID;
 	send_once(&apr, &arrival->path, out);
 	return match == MATCH_FOUND ? REASON_NONE : REASON_DROP_CM_ID;
 }

@@ -25,7 +25,7 @@ void state_set(struct cm_connection *connection, enum cm_state state)
 {
 	VBN_ASSERT(moves[connection->state] & TO(state));
 	connection->state = state;
-	if (state == CM_TIMEWAIT || state == CM_REFUSED || state == CM_CLOSED)
+	if (state_is_over(state))
 		table_remove(connection, CM_BY_REMOTE_QP);
 	if (state == CM_CLOSED)
 		table_remove(connection, CM_BY_REMOTE_ID);

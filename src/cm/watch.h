@@ -6,7 +6,7 @@
  * nobody is left who could, and a program that only waits would wait for ever. So the peer
  * is asked now and then, by a LAP without an alternate path: it has no effect, and is answered in any state
  * by an APR, "unsupported" by who knows the connection, "invalid communication id" by
- * whoever else lives at the address.
+ * whom it is over for and by whoever else lives at the address.
  *
  * Only silence after an answer means anything: Linux drops a LAP on RoCE, and a peer that
  * never answered is left alone.

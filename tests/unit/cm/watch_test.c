@@ -131,6 +131,36 @@ static void who_does_not_know_it_ends_it(void **state)
 	}
 }
 
+static void is_told(struct bench *bench, const struct cm_connection *connection, uint8_t status)
+{
+	struct cm_message lap = peer_says(connection, CM_LAP), apr;
+
+	bench_hear(bench, &lap);
+	apr = expect_datagram(bench, CM_APR);
+	expect_end(bench);
+	assert_int_equal(apr.apr.status, status);
+}
+
+/* A peer that missed its end must not be left to believe in it. */
+static void what_is_over_is_not_known(void **state)
+{
+	static const enum cm_state known[] = {CM_REP_SENT, CM_ESTABLISHED, CM_DREQ_SENT};
+	static const enum cm_state over[] = {CM_TIMEWAIT, CM_REFUSED};
+	struct bench bench;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+		bench_begin(&bench);
+		is_told(&bench, bench_passive(&bench, known[i]), CM_APR_UNSUPPORTED);
+	}
+	for (size_t i = 0; i < sizeof(over) / sizeof(over[0]); i++) {
+		bench_begin(&bench);
+		is_told(&bench, bench_passive(&bench, over[i]), CM_APR_COMM_ID);
+	}
+	bench_begin(&bench);
+	is_told(&bench, bench_active(&bench, CM_CLOSED), CM_APR_COMM_ID);
+}
+
 static void strangers_answer_nothing(void **state)
 {
 	struct bench bench;
@@ -159,6 +189,7 @@ int main(void)
 		cmocka_unit_test(one_answer_counts),
 		cmocka_unit_test(who_never_answered_is_left_alone),
 		cmocka_unit_test(who_does_not_know_it_ends_it),
+		cmocka_unit_test(what_is_over_is_not_known),
 		cmocka_unit_test(strangers_answer_nothing),
 	};
 
