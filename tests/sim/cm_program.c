@@ -228,16 +228,21 @@ static void wait(struct cm_swarm *swarm, struct cm_slot *slot)
 		disconnect(swarm, slot);
 }
 
-static bool stays(struct cm_swarm *swarm)
+/* Every other owner stays to the end, so that some are left behind. */
+static bool stays(struct cm_swarm *swarm, const struct cm_slot *slot)
 {
-	return swarm->world.now < swarm->plan.stay_until &&
-	       random_chance(&swarm->watch, swarm->plan.stays);
+	if (swarm->world.now >= swarm->plan.stay_until ||
+	    (slot->life % 2 == 0 && !random_chance(&swarm->watch, swarm->plan.stays)))
+		return false;
+	swarm->looks[slot->side][slot->index] =
+		swarm->world.now + 1 + random_below(&swarm->watch, swarm->plan.timing.watch_ns);
+	return true;
 }
 
 static void look_at_established(struct cm_swarm *swarm, struct cm_slot *slot)
 {
 	check_watch_looks(&swarm->check_watch, slot);
-	if (stays(swarm))
+	if (stays(swarm, slot))
 		return;
 	if (chance(swarm, swarm->plan.withdraws))
 		release(swarm, slot);
@@ -264,7 +269,9 @@ void cm_program_look(struct cm_swarm *swarm, struct cm_slot *slot)
 		answer_query(swarm, slot);
 		break;
 	case CM_CLOSED:
-		release(swarm, slot);
+		/* It may keep what is over for as long. */
+		if (!stays(swarm, slot))
+			release(swarm, slot);
 		break;
 	case CM_IDLE:
 	case CM_REQ_SENT:

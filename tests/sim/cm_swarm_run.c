@@ -57,17 +57,20 @@ static void draw_faults(struct cm_plan *plan, struct random_stream *random)
 static void draw_watch(struct cm_plan *plan, uint64_t wait)
 {
 	struct random_stream random = {plan->seed ^ 0x5741544348ull};
-	uint64_t watch_ns = random_between(&random, wait / 2, 4 * wait);
+	uint64_t watch_ns = random_between(&random, wait / 8, 2 * wait);
 
 	if (!random_chance(&random, MILLION / 3))
 		return;
 	plan->timing.watch_ns = watch_ns;
-	plan->stays = MILLION - (uint32_t)random_below(&random, MILLION / 4);
-	plan->stay_until = plan->faults_end + random_below(&random, 30 * watch_ns);
+	plan->stays = (uint32_t)random_below(&random, MILLION);
+	plan->stay_until = plan->faults_end + random_below(&random, 40 * watch_ns);
 	for (uint32_t side = 0; side < CM_WORLD_SIDES; side++)
 		plan->is_mute[side] = random_chance(&random, MILLION / 6);
+	if (plan->is_clean)
+		return;
+	plan->restarts += (uint32_t)random_below(&random, 3);
 	if (random_chance(&random, MILLION / 2))
-		plan->absence_max = random_below(&random, 24 * watch_ns);
+		plan->absence_max = random_below(&random, 40 * watch_ns);
 }
 
 static void draw(struct cm_plan *plan, uint64_t seed)
