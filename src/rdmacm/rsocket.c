@@ -12,6 +12,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +94,6 @@ static void *find(const char *name)
 	}
 
 /* clang-format off */
-FORWARD(int, rsocket, (int domain, int type, int protocol), (domain, type, protocol))
 FORWARD(int, rbind, (int socket, const struct sockaddr *addr, socklen_t addrlen),
 	(socket, addr, addrlen))
 FORWARD(int, rlisten, (int socket, int backlog), (socket, backlog))
@@ -129,6 +129,35 @@ FORWARD(int, riounmap, (int socket, void *buf, size_t len), (socket, buf, len))
 FORWARD(size_t, riowrite, (int socket, const void *buf, size_t count, off_t offset, int flags),
 	(socket, buf, count, offset, flags))
 /* clang-format on */
+
+static bool has_device(void)
+{
+	struct ibv_device **list;
+	int count = 0;
+
+	list = ibv_get_device_list(&count);
+	if (list)
+		ibv_free_device_list(list);
+	return count > 0;
+}
+
+/*
+ * The distribution's library takes the sizes of queues from the devices that it finds at its first call.
+ * Without any they are 0 for ever, and version 44 writes behind the buffers of a datagram socket. A
+ * stream socket is refused so by itself.
+ */
+EXPORT int rsocket(int domain, int type, int protocol)
+{
+	static int (*_Atomic function)(int, int, int);
+
+	if (!function)
+		function = (int (*)(int, int, int))find("rsocket");
+	if (!function)
+		return -1;
+	if (!has_device())
+		return fail(ENODEV, "rsocket", "there is no device; verbena info says why");
+	return function(domain, type, protocol);
+}
 
 typedef int poll_function(struct pollfd *fds, nfds_t nfds, int timeout);
 

@@ -30,6 +30,8 @@
 #define SHORT_ROUNDS 5
 #define MANY 40
 #define KILLED "killed"
+#define NO_DEVICE "no-device"
+#define NOBODYS_ADDRESS "198.51.100.79"
 
 struct ends {
 	int listener, server, client;
@@ -206,17 +208,46 @@ static int be_killed(const char *port)
 	return 1;
 }
 
-static pid_t start_child(uint16_t port)
+/* With an address that no interface has there is no device. */
+static int find_no_device(void)
 {
-	char text[16];
+	static const int types[] = {SOCK_DGRAM, SOCK_STREAM};
+
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		errno = 0;
+		if (rsocket(AF_INET, types[i], 0) != -1 || (errno != ENODEV && errno != ENOSYS))
+			return 1;
+	}
+	return 0;
+}
+
+static pid_t start_child(const char *role, const char *argument)
+{
 	pid_t child = fork();
 
 	assert_true(child >= 0);
 	if (child)
 		return child;
-	snprintf(text, sizeof(text), "%u", port);
-	execl("/proc/self/exe", "rsocket_test", KILLED, text, (char *)NULL);
+	execl("/proc/self/exe", "rsocket_test", role, argument, (char *)NULL);
 	_exit(127);
+}
+
+static void without_a_device_there_are_no_sockets(void **state)
+{
+	char own[64];
+	pid_t child;
+	int status;
+
+	(void)state;
+	snprintf(own, sizeof(own), "%s", getenv("VERBENA_ADDRESS"));
+	setenv("VERBENA_ADDRESS", NOBODYS_ADDRESS, 1);
+	setenv("VERBENA_LOG", "none", 1);
+	child = start_child(NO_DEVICE, "");
+	setenv("VERBENA_ADDRESS", own, 1);
+	setenv("VERBENA_LOG", "error", 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 /* Whoever waits for a killed peer hears of it, and closing does not wait for its answers. */
@@ -225,13 +256,14 @@ static void killed_peer_is_left(void **state)
 	struct sockaddr_in address;
 	struct ends ends;
 	uint64_t begun;
-	char byte = 'a';
+	char byte = 'a', port[16];
 	pid_t child;
 	int status;
 
 	(void)state;
 	ends.listener = listen_somewhere(&address);
-	child = start_child(ntohs(address.sin_port));
+	snprintf(port, sizeof(port), "%u", ntohs(address.sin_port));
+	child = start_child(KILLED, port);
 	ends.server = raccept(ends.listener, NULL, NULL);
 	assert_true(ends.server >= 0);
 	assert_int_equal(rsend(ends.server, &byte, 1, 0), 1);
@@ -254,9 +286,12 @@ int main(int argc, char **argv)
 		cmocka_unit_test(polling_runs_out),
 		cmocka_unit_test(closing_is_heard),
 		cmocka_unit_test(killed_peer_is_left),
+		cmocka_unit_test(without_a_device_there_are_no_sockets),
 	};
 
 	if (argc == 3 && strcmp(argv[1], KILLED) == 0)
 		return be_killed(argv[2]);
+	if (argc == 3 && strcmp(argv[1], NO_DEVICE) == 0)
+		return find_no_device();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
