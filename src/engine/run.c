@@ -74,10 +74,8 @@ static bool add_message(struct engine_qp *qp, struct pass *pass, const struct pa
 	if (payload_bytes) {
 		struct complaint complaint = {0};
 
-		if (payload_copy(qp->qp, out, &pass->core, bytes + header_bytes, &complaint)) {
-			qp_payload_failed(qp->qp, out, &complaint, &pass->core);
-			return false;
-		}
+		if (payload_copy(qp->qp, out, &pass->core, bytes + header_bytes, &complaint))
+			return qp_payload_failed(qp->qp, out, &complaint, &pass->core);
 		memset(bytes + header_bytes + payload_bytes, 0, pad_bytes);
 	}
 	batch->messages[batch->message_count++] = (struct send_message){

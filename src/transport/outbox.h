@@ -39,6 +39,7 @@ struct payload {
 			uint32_t rkey;
 			uint32_t pd;
 			uint64_t iova;
+			bool was_sent; /* before, and may have arrived */
 		} remote;
 	};
 };

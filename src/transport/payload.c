@@ -68,7 +68,7 @@ enum reason payload_copy(const struct qp *qp, const struct packet_out *packet,
 	return reason;
 }
 
-void qp_payload_failed(struct qp *qp, const struct packet_out *packet,
+bool qp_payload_failed(struct qp *qp, const struct packet_out *packet,
 		       const struct complaint *complaint, const struct core *core)
 {
 	(void)core;
@@ -76,11 +76,11 @@ void qp_payload_failed(struct qp *qp, const struct packet_out *packet,
 	case PAYLOAD_SGE:
 		if (qp_is_datagram(qp)) {
 			ud_send_failed(qp, packet, complaint);
-			return;
+			return false;
 		}
 		if (qp_is_uc(qp)) {
 			uc_send_failed(qp, packet, complaint);
-			return;
+			return false;
 		}
 		if (packet->leads_ack)
 			qp->responder.ack_is_due = true;
@@ -88,10 +88,12 @@ void qp_payload_failed(struct qp *qp, const struct packet_out *packet,
 		if (qp->state != IBV_QPS_ERR)
 			rc_requester_fail_wqe(qp, packet->wqe_position, packet->packet.psn,
 					      IBV_WC_LOC_PROT_ERR, complaint);
-		return;
+		return false;
 	case PAYLOAD_REMOTE:
+		if (packet->payload.remote.was_sent)
+			return true;
 		rc_replay_failed(qp, packet->packet.psn, complaint);
-		return;
+		return false;
 	case PAYLOAD_NONE:
 	case PAYLOAD_INLINE:
 		break;

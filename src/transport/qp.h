@@ -120,6 +120,7 @@ struct response {
 	uint64_t original;   /* ATOMIC, host order */
 	uint32_t msn;	     /* ATOMIC: as first answered */
 	bool is_repeat;	     /* asked for again: does not count against max_dest_rd_atomic */
+	bool was_sent;	     /* all of it has left before */
 };
 
 struct saved_atomic {

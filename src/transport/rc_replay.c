@@ -31,7 +31,10 @@
  * begin inside it and cuts the one that it begins in, and its opcodes start anew.
  * A repeated READ that fails its checks is dropped rather than refused, since the
  * copy of a request that is long done must not end a connection whose program has
- * deregistered the memory by now.
+ * deregistered the memory by now. The same holds for packets of its answer whose bytes can
+ * no longer be had: they are left out, if all of it has left before. A program that was told
+ * that its peer is done may free registered memory without deregistering it: an adapter
+ * has pinned the pages, and goes on answering.
  *
  * A repeated atomic is answered from the saved results and never executed: an
  * addition must happen once. Results are saved for as many as a peer may have
@@ -137,18 +140,22 @@ const struct saved_atomic *rc_replay_find_atomic(const struct rc_responder *resp
 
 /*
  * Makes place for an answer of @count packets from @first on. Of the one that is cut only
- * full packets remain, so its length needs no care.
+ * full packets remain, so its length needs no care. True: no packet gave way that never left.
  */
-static void supersede(struct rc_responder *responder, uint32_t first, uint32_t count)
+static bool supersede(struct rc_responder *responder, uint32_t first, uint32_t count)
 {
 	uint32_t kept = 0;
+	bool was_sent = true;
 
 	for (uint32_t i = 0; i < responder->response_count; i++) {
 		struct response response = responder->responses[i];
 
-		if (psn_is_within(response.first_psn, first, count))
+		if (psn_is_within(response.first_psn, first, count)) {
+			was_sent &= response.was_sent;
 			continue;
+		}
 		if (psn_is_within(first, response.first_psn, response.psn_count)) {
+			was_sent &= response.was_sent;
 			response.psn_count = (first - response.first_psn) & PSN_MASK;
 			if (response.sent_count >= response.psn_count)
 				continue;
@@ -156,6 +163,7 @@ static void supersede(struct rc_responder *responder, uint32_t first, uint32_t c
 		responder->responses[kept++] = response;
 	}
 	responder->response_count = kept;
+	return was_sent;
 }
 
 static bool may_read(const struct qp *qp, const struct packet *packet, const struct core *core)
@@ -177,7 +185,7 @@ static enum reason repeat_read(struct qp *qp, const struct packet *packet, const
 	if (psn_age(responder, packet->psn) < response.psn_count || !may_read(qp, packet, core))
 		return REASON_DROP_REPLAY_LOST;
 	response.is_repeat = true;
-	supersede(responder, response.first_psn, response.psn_count);
+	response.was_sent = supersede(responder, response.first_psn, response.psn_count);
 	return rc_replay_add(responder, &response) ? REASON_NONE : REASON_DROP_NO_ROOM;
 }
 
@@ -260,6 +268,7 @@ static void output_read(const struct qp *qp, const struct response *response, st
 		answer->payload.remote.rkey = response->rkey;
 		answer->payload.remote.pd = response->pd;
 		answer->payload.remote.iova = response->iova + offset;
+		answer->payload.remote.was_sent = response->was_sent;
 	}
 	if (opcode_has(opcode_properties_of(answer->packet.opcode), OPCODE_HAS_AETH)) {
 		answer->packet.aeth.syndrome = SYNDROME_ACK_UNLIMITED;

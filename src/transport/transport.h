@@ -159,14 +159,15 @@ bool qp_output(struct qp *qp, const struct core *core, struct outbox *out);
 
 /*
  * Copies the payload of @packet to @bytes. Anything but NONE: the packet must not
- * be sent, and qp_payload_failed() is called with the same values; it fails the
+ * be sent, and qp_payload_failed() is called with the same values. True: that was all, for
+ * nobody may need the packet. False: it failed the
  * WQE, or for a READ response answers with a NAK, and later packets of this
  * outbox for the same message are stale: the caller drops the rest of the outbox's packets
  * and calls qp_output() once more, whatever it returned before.
  */
 enum reason payload_copy(const struct qp *qp, const struct packet_out *packet,
 			 const struct core *core, uint8_t *bytes, struct complaint *complaint);
-void qp_payload_failed(struct qp *qp, const struct packet_out *packet,
+bool qp_payload_failed(struct qp *qp, const struct packet_out *packet,
 		       const struct complaint *complaint, const struct core *core);
 
 #endif

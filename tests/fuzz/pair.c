@@ -354,8 +354,7 @@ static bool send(struct side *side, const struct packet_out *out)
 	    REASON_NONE) {
 		/* Under way stays what was there: half a packet that the parser will refuse. */
 		sent->length = 0;
-		qp_payload_failed(side->qp, out, &complaint, &side->core);
-		return false;
+		return qp_payload_failed(side->qp, out, &complaint, &side->core);
 	}
 	memset(sent->bytes + sent->length + bytes, 0, packet_pad_bytes(bytes));
 	sent->length += bytes + packet_pad_bytes(bytes);

@@ -108,8 +108,7 @@ static bool send_packet(struct host_qp *qp, const struct packet_out *out)
 	trace_packet(&host->world->trace, &place, "send", &out->packet, reason);
 	if (reason != REASON_NONE) {
 		world_datagram_free(host->world, datagram);
-		qp_payload_failed(qp->qp, out, &complaint, &core);
-		return false;
+		return qp_payload_failed(qp->qp, out, &complaint, &core);
 	}
 	EACH_OBSERVER(host->world, sent, qp, &out->packet);
 	seal_and_send(host, datagram, header_bytes, out->packet.payload_bytes,

@@ -61,7 +61,7 @@ static void expect_copy_fails(struct fixture *f, const struct packet_out *packet
 	assert_int_equal(payload_copy(f->qp, packet, &f->core, bytes, &complaint), reason);
 	assert_int_equal(complaint.reason, reason);
 	assert_int_equal(complaint.qpn, FIXTURE_QPN);
-	qp_payload_failed(f->qp, packet, &complaint, &f->core);
+	assert_false(qp_payload_failed(f->qp, packet, &complaint, &f->core));
 	outbox_clear(&f->out);
 }
 

@@ -269,8 +269,7 @@ static bool collect_packet(struct fixture *f, const struct packet_out *packet)
 	assert_non_null(bytes);
 	if (payload_copy(f->qp, packet, &f->core, bytes, &complaint) != REASON_NONE) {
 		free(bytes);
-		qp_payload_failed(f->qp, packet, &complaint, &f->core);
-		return false;
+		return qp_payload_failed(f->qp, packet, &complaint, &f->core);
 	}
 	*kept = (struct fixture_packet){.out = *packet, .bytes = bytes};
 	f->packet_count++;

@@ -545,6 +545,56 @@ static void a_repeat_that_fails_its_checks_is_dropped(void **state)
 	fixture_free(f);
 }
 
+/*
+ * The peer has the whole answer and says so by a SEND; a copy of its READ came in between, and the
+ * program, told of the SEND, unmapped the memory.
+ */
+static void a_repeat_whose_bytes_are_gone_is_left_out(void **state)
+{
+	struct fixture *f = fixture_at(E);
+	struct packet send = fixture_packet(OPCODE_SEND_ONLY, E + 4);
+	uint64_t receive = fixture_post_recv(f, 0, 8);
+
+	(void)state;
+	send.ack_requested = true;
+	read_at(f, E, 0, 4 * MTU);
+	expect_answer(f, E, 0, 4 * MTU, 1);
+	assert_int_equal(read_only_at(f, E, 0, 4 * MTU), REASON_NONE);
+	assert_int_equal(fixture_receive_only(f, &send), REASON_NONE);
+	remove_region(f);
+	fixture_run(f);
+	fixture_expect_ack(f, E + 4, SYNDROME_ACK_UNLIMITED, 2);
+	fixture_expect_completion(f, receive, IBV_WC_SUCCESS);
+	fixture_expect_nothing(f);
+	assert_int_equal(f->qp->state, IBV_QPS_RTS);
+	fixture_free(f);
+}
+
+/* Nobody has the answer yet, whoever asked for it last. */
+static void a_repeat_of_what_never_left_is_refused(void **state)
+{
+	static const uint32_t firsts[] = {0, 2};
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		struct fixture *f = fixture_at(E);
+		uint32_t first = firsts[i];
+
+		assert_int_equal(read_only_at(f, E, 0, 4 * MTU), REASON_NONE);
+		assert_int_equal(read_only_at(f, E + first, first * MTU, (4 - first) * MTU),
+				 REASON_NONE);
+		assert_int_equal(read_only_at(f, E + first, first * MTU, (4 - first) * MTU),
+				 REASON_NONE);
+		remove_region(f);
+		fixture_run(f);
+		fixture_expect_ack(f, E, SYNDROME_NAK_REMOTE_ACCESS, 1);
+		fixture_expect_event(f, IBV_EVENT_QP_ACCESS_ERR);
+		fixture_expect_nothing(f);
+		assert_int_equal(f->qp->state, IBV_QPS_ERR);
+		fixture_free(f);
+	}
+}
+
 static void no_more_answers_are_queued_than_there_is_room_for(void **state)
 {
 	struct fixture *f = fixture_at(E);
@@ -603,6 +653,8 @@ int main(void)
 		cmocka_unit_test(a_repeat_takes_the_place_of_all_it_covers),
 		cmocka_unit_test(a_repeat_cuts_the_answer_it_begins_in),
 		cmocka_unit_test(a_repeat_that_fails_its_checks_is_dropped),
+		cmocka_unit_test(a_repeat_whose_bytes_are_gone_is_left_out),
+		cmocka_unit_test(a_repeat_of_what_never_left_is_refused),
 		cmocka_unit_test(no_more_answers_are_queued_than_there_is_room_for),
 	};
 

@@ -473,7 +473,7 @@ static void without_answers_a_lost_payload_takes_the_bind_back(void **state)
 	assert_int_equal(f->out.packet_count, 1);
 	packet = f->out.packets[0];
 	outbox_clear(&f->out);
-	qp_payload_failed(f->qp, &packet, &complaint, &f->core);
+	assert_false(qp_payload_failed(f->qp, &packet, &complaint, &f->core));
 	fixture_run(f);
 	fixture_expect_completion(f, sent, IBV_WC_LOC_PROT_ERR);
 	fixture_expect_completion(f, bound, IBV_WC_WR_FLUSH_ERR);
