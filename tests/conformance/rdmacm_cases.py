@@ -229,7 +229,7 @@ CASES = [
          environment=(("VERBENA_LINK_LAYER", "infiniband"),)),
     *perftests(),
     *map(qperf, QPERF_TESTS),
-    *(fio(verb, jobs) for verb in ("write", "read") for jobs in (1,)),
+    *(fio(verb, jobs) for verb in ("write", "read", "send") for jobs in (1, FIO_JOBS)),
     fi_pingpong("-p verbs -e msg -S all", "-p", "verbs", "-e", "msg", "-S", "all", "-I", "10"),
     fi_pingpong("-p verbs -e msg -c", "-p", "verbs", "-e", "msg", "-c", "-I", "10"),
 ]

@@ -62,11 +62,20 @@ What does not work anywhere, whatever the device:
 - perftest refuses XRC and UC with `-R` itself.
 - perftest's client asks for its connections when the server has said that it will listen,
   not when it does. A client that is refused tries again with memory that it freed
-  (`rdma_cm_client_connection()`), and crashes. That is why Verbena asks again for 0.1 s
-  before it believes that nobody listens.
-- fio asks for connections that do not wait for receives (`rnr_retry_count` 0), and posts each anew
-  when it gets to it. Its server needs an `iodepth` of all that is sent;
-  otherwise a SEND may come too early, which ends the job.
+  (`rdma_cm_client_connection()`), and crashes; perftest 26.04 mends that. That is why Verbena asks
+  again for 0.1 s before it believes that nobody listens.
+- fio asks for connections that do not wait for receives (`rnr_retry_count` 0 on both sides, in
+  `fio_rdmaio_connect()` and `fio_rdmaio_accept()` of its `engines/rdma.c`). A SEND that comes too
+  early ends with `IBV_WC_RNR_RETRY_EXC_ERR` on any device, and its job waits for ever:
+  `fio_rdmaio_getevents()` asks for the next event after an error. The client sends nothing for
+  half a second after it was answered, while the server posts its receives; a comment there asks
+  for a deeper server. With `verb=send` give the server a larger `iodepth` than the client, as fio's
+  examples do (16 and 1); with one that holds all that is sent nothing can come too early.
+- Each job of fio needs a `port` of its own: it listens itself, so that of `numjobs=16` with one port fifteen
+  find it taken. Its server's way is `rw=read` for every verb, and it counts bytes for `verb=send` alone.
+- fio's server does not end the connections of `verb=write` and `verb=read`: its last request, which it never
+  completes, holds the file open. It frees the registered memory all the same. An adapter has pinned the
+  pages and does not mind; Verbena leaves out what it is still asked for twice.
 - qperf knows the connection manager for RC only. For UD its server makes an address handle from
   a request, which by rdma_cm has no address in it, and its client sends to QP 0, since with `-cm1` the
   two do not tell each other their QP numbers. For UC it asks for datagrams' port space.
