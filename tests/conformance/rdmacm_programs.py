@@ -64,6 +64,9 @@ What does not work anywhere, whatever the device:
   not when it does. A client that is refused tries again with memory that it freed
   (`rdma_cm_client_connection()`), and crashes; perftest 26.04 mends that. That is why Verbena asks
   again for 0.1 s before it believes that nobody listens.
+- With `-R` perftest says its last words by a connection. A server whose client was killed waits for
+  them for ever: `rdma_read_keys()` polls without an end, and hears of no event. A client whose server
+  was killed ends when its requests have used up their retries, here after 40 s.
 - fio asks for connections that do not wait for receives (`rnr_retry_count` 0 on both sides, in
   `fio_rdmaio_connect()` and `fio_rdmaio_accept()` of its `engines/rdma.c`). A SEND that comes too
   early ends with `IBV_WC_RNR_RETRY_EXC_ERR` on any device, and its job waits for ever:
