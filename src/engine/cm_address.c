@@ -66,15 +66,6 @@ bool cm_address_is_any(const struct link_address *address)
 	       (link_address_is_ipv4(address) && memcmp(address->gid + 12, zeros, 4) == 0);
 }
 
-static bool is_loopback(const struct link_address *address)
-{
-	static const uint8_t localhost[16] = {[15] = 1};
-
-	if (link_address_is_ipv4(address))
-		return address->gid[12] == 127;
-	return memcmp(address->gid, localhost, sizeof(localhost)) == 0;
-}
-
 /*
  * A program that asks the system from which address it reaches one of 127/8 is told 127.0.0.1, on a
  * host of its own too, where that means its own address.
@@ -264,7 +255,7 @@ static int take_device(struct engine_cm_id *id, const struct link_address *addre
 	 * The kernel takes these for all addresses, and libfabric asks it for a way to itself without
 	 * meaning this device. But of a host of its own it is the one address.
 	 */
-	if (is_loopback(address) && !id->engine->settings.has_address)
+	if (link_address_is_loopback(address) && !id->engine->settings.has_address)
 		return 0;
 	if (id->port_space == RDMA_PS_IPOIB)
 		return -explain_call(EINVAL, call,

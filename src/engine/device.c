@@ -318,7 +318,7 @@ static bool make_device(struct device *device, const struct found_interface *fou
 /* The interface that has the address of VERBENA_ADDRESS; 127/8 is all on loopback. */
 static bool has_address(const struct found_interface *found, const struct link_address *address)
 {
-	if (link_address_is_ipv4(address) && address->gid[12] == 127)
+	if (link_address_is_ipv4(address) && link_address_is_loopback(address))
 		return (found->flags & IFF_LOOPBACK) != 0;
 	for (uint32_t i = 0; i < found->gid_count; i++)
 		if (link_address_is_equal(&found->gids[i].address, address))

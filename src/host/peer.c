@@ -191,15 +191,6 @@ static const struct registry_address *entry_of(struct host_peer *peer)
 	return index == HOST_ADDRESSES_MAX ? NULL : &peer->remote->addresses[index];
 }
 
-static bool is_loopback(const struct link_address *address)
-{
-	static const uint8_t ipv6[16] = {[15] = 1};
-
-	return address->scope == 0 &&
-	       (link_address_is_ipv4(address) ? address->gid[12] == IN_LOOPBACKNET
-					      : memcmp(address->gid, ipv6, sizeof(ipv6)) == 0);
-}
-
 /* Whether a member that does not list the address may still come to have it. */
 static bool is_of_this_host(const struct host *host, const struct link_address *address)
 {
@@ -208,7 +199,7 @@ static bool is_of_this_host(const struct host *host, const struct link_address *
 	for (uint32_t i = 0; i < count; i++)
 		if (is_same(&host->addresses[i].address, address))
 			return true;
-	return is_loopback(address);
+	return address->scope == 0 && link_address_is_loopback(address);
 }
 
 static struct host_peer *make(struct host *host, const struct registry_member *member,

@@ -167,6 +167,16 @@ static inline bool link_address_is_equal(const struct link_address *a, const str
 	return memcmp(a->gid, b->gid, sizeof(a->gid)) == 0;
 }
 
+/* 127/8 or ::1. */
+static inline bool link_address_is_loopback(const struct link_address *address)
+{
+	static const uint8_t localhost[16] = {[15] = 1};
+
+	return link_address_is_ipv4(address)
+		       ? address->gid[12] == 127
+		       : memcmp(address->gid, localhost, sizeof(localhost)) == 0;
+}
+
 static inline bool link_address_is_multicast(const struct link_address *address)
 {
 	return link_address_is_ipv4(address) ? (address->gid[12] & 0xf0) == 0xe0
