@@ -48,7 +48,10 @@
  * - Data that arrive on the QP in REP_SENT prove the same: cm_establish().
  * - DREQs that cross: each side answers the other's and both are done.
  * - That nobody listens need not be the last word: see cm_timing.listener_ns. Such a refusal leaves no
- *   trace at the peer, so the same REQ is a new one for it.
+ *   trace at the peer, so the same REQ is a new one for it. And it answers one REQ: while repetitions
+ *   are on the way, one of them may find a listener that came meanwhile, and its program would meet
+ *   a peer that has given up. So the last word is the answer to the last of them, or as long a silence as
+ *   that answer took, a second at most.
  * - Alternate paths are refused: LAP is answered by APR "unsupported", or where the connection is over
  *   or unknown by "invalid communication id".
  * - A peer that was killed says nothing any more; a LAP finds that out (watch.h).
@@ -187,7 +190,9 @@ struct cm_connection {
 	bool is_sidr;
 	bool is_told_end; /* DISCONNECTED was told */
 	bool asks_again;  /* nobody listened: what comes next is the same question */
+	bool is_refused;  /* nobody listened for one REQ; a later one may have been heard */
 	uint8_t retries_left;
+	uint32_t unanswered;	/* of those REQs that were sent */
 	uint8_t ack_timeout;	/* exponent of timewait */
 	uint64_t wait_ns;	/* between two transmissions */
 	uint64_t early_ns;	/* the next wait, if it is an early one; otherwise 0 */

@@ -16,6 +16,8 @@
 #define EARLY_FACTOR 4
 /* The first pause for a listener is this part of all the time, each further one twice as long. */
 #define LISTENER_PART 64
+/* Of a refusal that may not be the last word. */
+#define OTHERS_NS_MAX VBN_SECOND
 
 struct cm_message message_of(const struct cm_connection *connection, enum cm_kind kind,
 			     const struct cm_message *given)
@@ -108,6 +110,8 @@ void wait_begin(struct cm_agent *agent, struct cm_connection *connection, vbn_ti
 	connection->begun = now;
 	connection->patient_until = 0;
 	connection->asks_again = false;
+	connection->is_refused = false;
+	connection->unanswered = 1;
 	deadline_set(agent, connection,
 		     vbn_time_add(now, connection->early_ns ? connection->early_ns
 							    : connection->wait_ns));
@@ -124,13 +128,33 @@ void wait_prolong(struct cm_connection *connection, uint8_t service_timeout, vbn
 		connection->patient_until = until;
 }
 
+/*
+ * Of those REQs that are not answered yet, for as long as an answer took at the most. Some may be lost,
+ * and then nothing comes. Other than early repetitions are further apart than answers take.
+ */
+static bool wait_for_others(struct cm_agent *agent, struct cm_connection *connection, vbn_time now)
+{
+	uint64_t waited = now - connection->begun;
+
+	if (connection->is_sidr || !connection->early_ns || !connection->unanswered)
+		return false;
+	if (!connection->is_refused)
+		deadline_set(agent, connection,
+			     vbn_time_min(connection->deadline,
+					  now + (waited < OTHERS_NS_MAX ? waited : OTHERS_NS_MAX)));
+	connection->is_refused = true;
+	return true;
+}
+
 bool wait_for_listener(struct cm_agent *agent, struct cm_connection *connection, vbn_time now)
 {
 	uint64_t patience = connection->timing.listener_ns;
 	uint64_t waited = now - connection->begun, pause = patience / LISTENER_PART;
 
+	if (connection->unanswered)
+		connection->unanswered--;
 	if (waited >= patience)
-		return false;
+		return wait_for_others(agent, connection, now);
 	connection->asks_again = true;
 	deadline_set(agent, connection, vbn_time_add(now, waited > pause ? waited : pause));
 	return true;
@@ -139,6 +163,8 @@ bool wait_for_listener(struct cm_agent *agent, struct cm_connection *connection,
 bool wait_repeat(struct cm_agent *agent, struct cm_connection *connection, vbn_time now,
 		 struct cm_out *out)
 {
+	if (connection->is_refused)
+		return false;
 	if (connection->asks_again) {
 		connection->asks_again = false;
 	} else if (connection->early_ns) {
@@ -151,6 +177,7 @@ bool wait_repeat(struct cm_agent *agent, struct cm_connection *connection, vbn_t
 		connection->retries_left--;
 	}
 	send_again(connection, out);
+	connection->unanswered++;
 	deadline_set(agent, connection,
 		     vbn_time_add(now, connection->early_ns ? connection->early_ns
 							    : connection->wait_ns));

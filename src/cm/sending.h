@@ -34,9 +34,12 @@ void send_timeout(struct cm_connection *connection, struct cm_out *out);
 void wait_begin(struct cm_agent *agent, struct cm_connection *connection, vbn_time now);
 /* The peer asks for patience. */
 void wait_prolong(struct cm_connection *connection, uint8_t service_timeout, vbn_time now);
-/* Nobody listens. True: the peer will be asked again (timing.listener_ns); false: so be it. */
+/*
+ * Nobody listens. True: the peer will be asked again (timing.listener_ns), or has been already and
+ * may still answer that; false: so be it.
+ */
 bool wait_for_listener(struct cm_agent *agent, struct cm_connection *connection, vbn_time now);
-/* The answer did not come. True: it was sent again; false: that was the last try. */
+/* The answer did not come. True: it was sent again; false: that was the last try, or it is refused. */
 bool wait_repeat(struct cm_agent *agent, struct cm_connection *connection, vbn_time now,
 		 struct cm_out *out);
 /* What wait_begin() lets pass between two transmissions, from the timing of @connection. */

@@ -12,14 +12,17 @@ vbn_time cm_next_deadline(const struct cm_agent *agent)
 	return agent->heap ? agent->heap->deadline : VBN_TIME_NEVER;
 }
 
-/* Nobody answered the last try. */
+/* Nobody answered the last try, or all who did have no listener. */
 static void give_up(struct cm_agent *agent, struct cm_connection *connection, vbn_time now,
 		    struct cm_out *out)
 {
 	switch (connection->state) {
 	case CM_REQ_SENT:
 		send_timeout(connection, out);
-		tell(connection, CM_EVENT_UNREACHABLE, 0, NULL, out);
+		if (connection->is_refused)
+			tell(connection, CM_EVENT_REJECTED, CM_REJECT_SERVICE_ID, NULL, out);
+		else
+			tell(connection, CM_EVENT_UNREACHABLE, 0, NULL, out);
 		end_closed(agent, connection, out);
 		break;
 	case CM_REP_SENT:

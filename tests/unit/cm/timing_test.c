@@ -197,6 +197,67 @@ static void listener_that_is_late(void **state)
 	expect_end(&bench);
 }
 
+/* A listener came between two REQs, and the answers take longer than that. */
+static void refusal_of_an_earlier_request(void **state)
+{
+	struct cm_connection *connection;
+	struct cm_message rep;
+	struct bench bench;
+
+	(void)state;
+	bench_begin_with(&bench, &patient);
+	connection = connects(&bench);
+	repeats(&bench, CM_REQ, 1, 100 * VBN_MILLISECOND);
+	hears_that_nobody_listens(&bench, connection);
+	expect_end(&bench);
+	rep = peer_says(connection, CM_REP);
+	rep.rep.qpn = PEER_QPN;
+	rep.local_id = PEER_ID;
+	bench_hear(&bench, &rep);
+	expect_event(&bench, connection, CM_EVENT_RESPONSE, 0);
+	expect_end(&bench);
+}
+
+/* Patience ends with the answer to the last REQ. */
+static void refusal_of_all_requests(void **state)
+{
+	struct cm_connection *connection;
+	struct bench bench;
+
+	(void)state;
+	bench_begin_with(&bench, &patient);
+	connection = connects(&bench);
+	repeats(&bench, CM_REQ, 1, 100 * VBN_MILLISECOND);
+	hears_that_nobody_listens(&bench, connection);
+	expect_end(&bench);
+	hears_that_nobody_listens(&bench, connection);
+	expect_event(&bench, connection, CM_EVENT_REJECTED, CM_REJECT_SERVICE_ID);
+	expect_end(&bench);
+	expect_no_deadline(&bench);
+}
+
+/* Or as long a time after it; a peer that heard the last one after all is told. */
+static void refusal_and_then_silence(void **state)
+{
+	struct cm_connection *connection;
+	struct cm_message rej;
+	struct bench bench;
+	vbn_time before;
+
+	(void)state;
+	bench_begin_with(&bench, &patient);
+	connection = connects(&bench);
+	repeats(&bench, CM_REQ, 1, 100 * VBN_MILLISECOND);
+	before = bench.now;
+	hears_that_nobody_listens(&bench, connection);
+	assert_int_equal(bench_deadline(&bench) - before, 100 * VBN_MILLISECOND);
+	rej = expect_datagram(&bench, CM_REJ);
+	assert_int_equal(rej.rej.reason, CM_REJECT_TIMEOUT);
+	expect_event(&bench, connection, CM_EVENT_REJECTED, CM_REJECT_SERVICE_ID);
+	expect_end(&bench);
+	expect_no_deadline(&bench);
+}
+
 /* Other refusals are meant. */
 static void refusal_by_a_program_is_told(void **state)
 {
@@ -454,6 +515,9 @@ int main(void)
 		cmocka_unit_test(early_repetitions),
 		cmocka_unit_test(listener_that_does_not_come),
 		cmocka_unit_test(listener_that_is_late),
+		cmocka_unit_test(refusal_of_an_earlier_request),
+		cmocka_unit_test(refusal_of_all_requests),
+		cmocka_unit_test(refusal_and_then_silence),
 		cmocka_unit_test(refusal_by_a_program_is_told),
 		cmocka_unit_test(unanswered_reply_is_given_up),
 		cmocka_unit_test(unanswered_disconnect_is_given_up),
