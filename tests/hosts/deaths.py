@@ -85,7 +85,7 @@ class Held:
     def grew_beyond(self, before):
         """A sentence, or None."""
         for number, (then, now) in enumerate(zip(before.descriptors, self.descriptors)):
-            if now > then:
+            if now > then + members.DESCRIPTORS_LATE:
                 return f"survivor {number} held {then} descriptors, now {now}"
         if self.names > before.names:
             return f"there were {before.names} abstract names, now {self.names}"

@@ -23,6 +23,8 @@ GONE = 3  # host_exchange: the partner is gone
 WAIT_SECONDS = 60
 # Of an exchange that the test will end.
 OPEN_END_MS = 800 * 1000
+# What a thread waits on is made when it waits for the first time, which may be late.
+DESCRIPTORS_LATE = 1
 
 
 class Failed(Exception):
