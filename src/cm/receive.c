@@ -150,8 +150,6 @@ static enum reason receive_mra(struct cm_agent *agent, const struct cm_arrival *
 	if (!(connection->state == CM_REQ_SENT && mra->mra.about == CM_ABOUT_REQ) &&
 	    !(connection->state == CM_REP_SENT && mra->mra.about == CM_ABOUT_REP))
 		return REASON_DROP_CM_STATE;
-	connection->is_refused = false;
-	connection->unanswered = 0;
 	wait_prolong(connection, mra->mra.service_timeout, now);
 	return REASON_NONE;
 }

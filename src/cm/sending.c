@@ -126,6 +126,9 @@ void wait_prolong(struct cm_connection *connection, uint8_t service_timeout, vbn
 
 	if (until > connection->patient_until)
 		connection->patient_until = until;
+	/* Who asks for it has heard what was sent. */
+	connection->is_refused = false;
+	connection->unanswered = 0;
 }
 
 /*

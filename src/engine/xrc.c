@@ -234,11 +234,16 @@ static bool has_one_listener(const struct engine_qp *qp)
 	return !LIST_NEXT(LIST_FIRST(&qp->listeners), next);
 }
 
+static void free_listener(const struct engine_qp *qp, struct qp_listener *listener)
+{
+	if (listener != &qp->maker)
+		free(listener);
+}
+
 static void drop_listener(struct engine_qp *qp, struct qp_listener *listener)
 {
 	LIST_REMOVE(listener, next);
-	if (listener != &qp->maker)
-		free(listener);
+	free_listener(qp, listener);
 }
 
 /* qps_lock is held. */
@@ -299,8 +304,7 @@ void xrc_free_qp(struct engine_qp *qp)
 
 	for (listener = LIST_FIRST(&qp->listeners); listener; listener = next) {
 		next = LIST_NEXT(listener, next);
-		if (listener != &qp->maker)
-			free(listener);
+		free_listener(qp, listener);
 	}
 	free(qp->device_copy);
 }

@@ -43,9 +43,9 @@ perftest with `-R`, qperf with `-cm1`, fio with its engine `rdma`, libfabric's `
 top of our rdma_cm and verbs. Its version 44 waits for ever in `rpoll` and `rselect` after one of them ran
 out of time; under ours none of its waits runs out, so that this does not happen. Where there is no device it
 would write behind its buffers (`udpong` under valgrind shows it); under ours `rsocket` fails with
-`ENODEV`. fio passes if both sides report no error and the client moved all bytes; iperf3 if the bytes came and
-`verbena stat` shows the packets that they take, since librspreload falls back to TCP. [connections.md](connections.md) says what becomes of
-addresses, deadlines and dead peers.
+`ENODEV`. fio passes if both sides report no error and the client moved all bytes; iperf3 if the bytes
+came and `verbena stat` shows the packets that they take, since librspreload falls back to TCP.
+[connections.md](connections.md) says what becomes of addresses, deadlines and dead peers.
 
 `-` marks what cannot be. IPv4 alone is what perftest, qperf and fio ask for, and what some servers
 listen by. `udpong` runs with LIDs, which its datagrams need. libfabric looks for addresses

@@ -59,7 +59,8 @@ class Session:
         preload = self.options.preload
         return ["env", f"LD_PRELOAD={preload}"] if preload else []
 
-    def is_first(self, program, run):
+    def begins(self, program, run):
+        """Whether it is the first of the program on this link; asked once for each run."""
         with self.lock:
             key = (program, run["link"].label)
             is_new = key not in self.begun
@@ -69,7 +70,7 @@ class Session:
     def quick_start(self, program, run):
         """The same, of this run alone."""
         is_slow = matrix.is_perftest(program) and (matrix.has_all_sizes(run) or
-                                                   not self.is_first(program, run))
+                                                   not self.begins(program, run))
         if self.options.preload or not (self.options.long or is_slow):
             return []
         return ["env", f"LD_PRELOAD={os.path.abspath(self.options.build)}/{QUICK_START}"]

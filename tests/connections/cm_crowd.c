@@ -13,8 +13,8 @@
  *
  * Lines come by standard input. "settled" is followed by how many connections were ESTABLISHED,
  * DISCONNECTED and out of TIMEWAIT, how many were kept for the latter, and how many bytes of heap
- * are in use; anything out of turn ends the program. One of ten endpoints is kept until its TIMEWAIT_EXIT, and so is the last one:
- * then no connection of this process is left in timewait.
+ * are in use; anything out of turn ends the program. One of ten endpoints is kept until its
+ * TIMEWAIT_EXIT, and so is the last one: then no connection of this process is left in timewait.
  */
 #include <arpa/inet.h>
 #include <errno.h>

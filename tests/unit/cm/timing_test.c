@@ -142,6 +142,16 @@ static void hears_that_nobody_listens(struct bench *bench, const struct cm_conne
 	assert_int_equal(bench_hear(bench, &rej), REASON_NONE);
 }
 
+static void hears_the_reply(struct bench *bench, struct cm_connection *connection)
+{
+	struct cm_message rep = peer_says(connection, CM_REP);
+
+	rep.rep.qpn = PEER_QPN;
+	rep.local_id = PEER_ID;
+	bench_hear(bench, &rep);
+	expect_event(bench, connection, CM_EVENT_RESPONSE, 0);
+}
+
 static const struct cm_timing patient = {
 	.response_timeout = 20,
 	.packet_lifetime = 18,
@@ -176,7 +186,6 @@ static void listener_that_does_not_come(void **state)
 static void listener_that_is_late(void **state)
 {
 	struct cm_connection *connection;
-	struct cm_message rep;
 	struct bench bench;
 
 	(void)state;
@@ -189,11 +198,7 @@ static void listener_that_is_late(void **state)
 	}
 	repeats(&bench, CM_REQ, 1, 100 * VBN_MILLISECOND);
 	repeats(&bench, CM_REQ, 1, 400 * VBN_MILLISECOND);
-	rep = peer_says(connection, CM_REP);
-	rep.rep.qpn = PEER_QPN;
-	rep.local_id = PEER_ID;
-	bench_hear(&bench, &rep);
-	expect_event(&bench, connection, CM_EVENT_RESPONSE, 0);
+	hears_the_reply(&bench, connection);
 	expect_end(&bench);
 }
 
@@ -201,7 +206,6 @@ static void listener_that_is_late(void **state)
 static void refusal_of_an_earlier_request(void **state)
 {
 	struct cm_connection *connection;
-	struct cm_message rep;
 	struct bench bench;
 
 	(void)state;
@@ -210,11 +214,7 @@ static void refusal_of_an_earlier_request(void **state)
 	repeats(&bench, CM_REQ, 1, 100 * VBN_MILLISECOND);
 	hears_that_nobody_listens(&bench, connection);
 	expect_end(&bench);
-	rep = peer_says(connection, CM_REP);
-	rep.rep.qpn = PEER_QPN;
-	rep.local_id = PEER_ID;
-	bench_hear(&bench, &rep);
-	expect_event(&bench, connection, CM_EVENT_RESPONSE, 0);
+	hears_the_reply(&bench, connection);
 	expect_end(&bench);
 }
 
