@@ -11,6 +11,7 @@
 #include "engine/engine_state.h"
 #include "engine/explain.h"
 #include "engine/profile.h"
+#include "engine/sharing.h"
 
 static uint32_t mtu_bytes(enum ibv_mtu mtu)
 {
@@ -100,36 +101,75 @@ static bool is_own_qp(struct engine *engine, const struct engine_qp *qp,
 	       connect_is_own_number(engine, number);
 }
 
+/*
+ * The way to the peer: inside the process, through memory, or through sockets. The address is
+ * claimed in any but the first case: it is ours, and what is not of the connection comes there.
+ */
+static int open_link(struct engine_qp *qp, const struct link_path *path, uint32_t number,
+		     struct engine_link **link)
+{
+	struct engine *engine = qp->engine;
+	const char *call = "ibv_modify_qp";
+	int error;
+
+	if (is_own_qp(engine, qp, path, number))
+		return links_open(engine, NULL, call, link);
+	error = links_open(engine, &path->source, call, link);
+	if (error)
+		return error;
+	if (sharing_reaches(engine, path, number))
+		return links_open_shm(engine, call, link);
+	if (engine->settings.link == LINK_CHOICE_SHM)
+		return explain_call(
+			-EHOSTUNREACH, call,
+			"VERBENA_LINK=shm, and QP 0x%06x of the peer is not reached "
+			"through memory: it is not of a process of this user and network "
+			"namespace, or that one has VERBENA_LINK=udp, or is another host "
+			"by VERBENA_ADDRESS and has not VERBENA_LINK=shm",
+			number);
+	return 0;
+}
+
+/* Where a process is, for the link that goes by processes. */
+static void name_peer(struct link_path *path, const struct engine_flow *flow)
+{
+	if (!flow->peer)
+		return;
+	path->peer = flow->slot;
+	path->peer_generation = host_peer_generation(flow->peer);
+}
+
 int connect_path(struct engine_qp *qp, const struct ibv_qp_attr *attr, struct path *path)
 {
 	struct engine *engine = qp->engine;
 	struct link_path addresses = {.entropy = entropy_of(qp, attr)};
 	struct engine_link *link;
-	bool is_own;
 	int error = connect_addresses(qp->device, &attr->ah_attr, "ibv_modify_qp", &addresses);
 
+	if (!error)
+		error = open_link(qp, &addresses, attr->dest_qp_num, &link);
 	if (error)
 		return error;
-	is_own = is_own_qp(engine, qp, &addresses, attr->dest_qp_num);
-	error = links_open(engine, is_own ? NULL : &addresses.source, "ibv_modify_qp", &link);
-	if (error)
-		return error;
-	error = link->link->ops->open_route(link->link, &addresses, &qp->route);
-	if (error)
-		return explain_call(error, "ibv_modify_qp", "there is no route to the peer: %s",
-				    strerror(-error));
 	qp->flow = links_take_flow(engine, link, &addresses.destination, attr->dest_qp_num);
 	if (!qp->flow)
-		return -ENOMEM;
+		return explain_call(-ENOMEM, "ibv_modify_qp",
+				    "the peer is gone, or there is no memory for the connection");
+	name_peer(&addresses, qp->flow);
+	error = link->link->ops->open_route(link->link, &addresses, &qp->route);
+	if (error) {
+		connect_release(qp);
+		return explain_call(error, "ibv_modify_qp", "there is no route to the peer: %s",
+				    strerror(-error));
+	}
 	qp->window_seen = 0;
 	qp->link = link;
-	if (!is_own && !qp->flow->peer)
+	if (link_has_address(engine, link) && !qp->flow->peer)
 		gsi_meet(engine, &addresses.source, &addresses.destination);
 	*path = (struct path){
 		.payload_max = mtu_bytes(attr->path_mtu),
 		.is_lossless = link->link->properties.is_lossless,
 		.outbound = &qp->flow->flow,
-		.inbound = &link->inbound,
+		.inbound = link == engine->shm_link ? &qp->flow->inbound : &link->inbound,
 	};
 	return 0;
 }

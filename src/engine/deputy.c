@@ -53,6 +53,7 @@ void deputy_dismiss(struct engine *engine, struct event_queue *queue)
 		is_awake = deputy && deputy->queue == queue;
 		if (is_awake &&
 		    atomic_compare_exchange_strong(&deputy->state, &asleep, DEPUTY_DISMISSED)) {
+			sleeper_disarm(engine, &helper->deputy_sleeper);
 			atomic_store(&helper->deputy, NULL);
 			if (atomic_load(&helper->naps_until))
 				sleeper_wake(&helper->sleeper);
@@ -76,8 +77,10 @@ static void abandon(void *argument)
 {
 	struct deputy *deputy = argument;
 
-	if (wakes_up(deputy))
-		resign(deputy->engine);
+	if (!wakes_up(deputy))
+		return;
+	sleeper_disarm(deputy->engine, &deputy->engine->helper.deputy_sleeper);
+	resign(deputy->engine);
 }
 
 /*

@@ -7,6 +7,7 @@
  * membership.c  what other processes of this host want and give
  * qp.c        life of a QP             helper.c    the thread that works when nobody polls
  * connect.c   the path at RTR          timers.c    deadlines
+ * sharing.c   with whom packets go through memory
  * ah.c        address handles          multicast.c groups, and the QPs attached to them
  * gsi.c       QP 1                     gsi_meeting.c which addresses are Verbenas'
  * pace.c      what nobody acknowledges waits
@@ -63,11 +64,14 @@
 struct engine_flow {
 	LIST_ENTRY(engine_flow) next;
 	struct link_address destination;
-	struct host_peer *peer; /* NULL: not of this host, or not to be told */
-	uint32_t slot;		/* of the peer */
-	bool is_watched;	/* the peer's death would be noticed */
-	uint32_t user_count;	/* under flows_lock */
+	const struct engine_link *link; /* by which they go */
+	struct host_peer *peer;		/* NULL: not of this host, or not to be told */
+	uint32_t slot;			/* of the peer */
+	bool is_watched;		/* the peer's death would be noticed */
+	uint32_t user_count;		/* under flows_lock */
 	struct flow flow;
+	struct flow
+		inbound; /* READ answers from there, where each peer has room of its own for them */
 	pthread_mutex_t pace_lock; /* of flow.pace (pace.h); a leaf */
 	uint64_t pace_window_seen; /* under it: membership_refresh() for datagrams */
 };
@@ -118,6 +122,8 @@ struct engine {
 	struct engine_link links[ENGINE_LINKS_MAX];
 	_Atomic uint32_t link_count; /* published after the entry is whole; never shrinks */
 	struct engine_link *_Atomic self_link;
+	struct engine_link *_Atomic shm_link; /* to processes of this host (sharing.h) */
+	struct link *rings;		      /* what it is without capture and fault injection */
 	struct capture_file *capture;
 	LIST_HEAD(, engine_flow) flows;
 	struct groups groups;
@@ -332,6 +338,13 @@ void cq_serve_held_events(struct engine *engine, vbn_time now);
  */
 int links_open(struct engine *engine, const struct link_address *local, const char *call,
 	       struct engine_link **link);
+/* That to processes of this host. */
+int links_open_shm(struct engine *engine, const char *call, struct engine_link **link);
+/* Whether it is one of the sockets of an address, and not one of these two. */
+static inline bool link_has_address(const struct engine *engine, const struct engine_link *link)
+{
+	return link != engine->self_link && link != engine->shm_link;
+}
 /* The flow by which packets of @link reach QP number @qpn at @destination; NULL: no memory. */
 struct engine_flow *links_take_flow(struct engine *engine, const struct engine_link *link,
 				    const struct link_address *destination, uint32_t qpn);

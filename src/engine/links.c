@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Links of an engine: one for each local address that a connection uses, opened at
- * the first one and kept, and one for connections inside the process. Around each
+ * the first one and kept, one for connections inside the process and one for those to other
+ * processes of the host. Around each
  * stand, if wished for, capture (what is on the wire) and then fault injection.
  */
 #include <arpa/inet.h>
@@ -14,6 +15,7 @@
 #include "engine/address_claim.h"
 #include "engine/engine_state.h"
 #include "engine/explain.h"
+#include "engine/sharing.h"
 
 static const char *address_text(const struct link_address *address, char *text)
 {
@@ -120,14 +122,20 @@ static int open_self(struct engine *engine, const char *call, struct engine_link
 	return error ? error : wrap(engine, call, &entry->link);
 }
 
+static int open_shm(struct engine *engine, const char *call, struct engine_link *entry)
+{
+	int error = sharing_open(engine, &entry->link);
+
+	engine->rings = error ? NULL : entry->link;
+	return error ? error : wrap(engine, call, &entry->link);
+}
+
 static struct engine_link *find(struct engine *engine, const struct link_address *local)
 {
 	uint32_t count = atomic_load(&engine->link_count);
 
-	if (!local)
-		return engine->self_link;
 	for (uint32_t i = 0; i < count; i++)
-		if (&engine->links[i] != engine->self_link &&
+		if (link_has_address(engine, &engine->links[i]) &&
 		    link_address_is_equal(&engine->links[i].local, local) &&
 		    engine->links[i].local.scope == local->scope)
 			return &engine->links[i];
@@ -139,32 +147,68 @@ const struct engine_link *links_find(struct engine *engine, const struct link_ad
 	return find(engine, local);
 }
 
-/* Under links_lock. The entry is published when it is whole. */
-static int add(struct engine *engine, const struct link_address *local, const char *call,
-	       struct engine_link **link)
+/* Under links_lock: the next entry; NULL: there is none. */
+static struct engine_link *next_entry(struct engine *engine)
 {
 	uint32_t count = atomic_load(&engine->link_count);
 	struct engine_link *entry = &engine->links[count];
-	int error;
 
 	if (count == ENGINE_LINKS_MAX)
-		return -ENOSPC;
+		return NULL;
 	memset(entry, 0, sizeof(*entry));
 	entry->claim.fd = -1;
-	if (local)
-		entry->local = *local;
-	error = local ? open_udp(engine, call, entry) : open_self(engine, call, entry);
-	if (error)
-		return error;
+	return entry;
+}
+
+/* Its link is there; now others see it. */
+static void publish(struct engine *engine, struct engine_link *entry)
+{
 	pthread_mutex_init(&entry->receive_lock, NULL);
-	entry->inbound.bytes_max = entry->link->properties.flow_bytes_max;
-	if (local && membership_host(engine) && !link_address_is_multicast(local))
-		entry->inbound.bytes_max = host_own_window(membership_host(engine), local);
-	if (!local)
-		engine->self_link = entry;
-	atomic_store(&engine->link_count, count + 1);
+	atomic_fetch_add(&engine->link_count, 1);
 	/* Whoever sleeps has not this link's descriptor in its set. */
 	helper_notice(engine, 0);
+}
+
+static int add_udp(struct engine *engine, const struct link_address *local, const char *call,
+		   struct engine_link **link)
+{
+	struct engine_link *entry = next_entry(engine);
+	int error;
+
+	if (!entry)
+		return -ENOSPC;
+	entry->local = *local;
+	error = open_udp(engine, call, entry);
+	if (error)
+		return error;
+	entry->inbound.bytes_max = entry->link->properties.flow_bytes_max;
+	if (membership_host(engine) && !link_address_is_multicast(local))
+		entry->inbound.bytes_max = host_own_window(membership_host(engine), local);
+	publish(engine, entry);
+	*link = entry;
+	return 0;
+}
+
+/* One of the two that have no address: there is one of each. */
+static int add_only(struct engine *engine, const char *call,
+		    int (*open)(struct engine *engine, const char *call, struct engine_link *entry),
+		    struct engine_link *_Atomic *only, struct engine_link **link)
+{
+	struct engine_link *entry;
+	int error;
+
+	*link = *only;
+	if (*link)
+		return 0;
+	entry = next_entry(engine);
+	if (!entry)
+		return -ENOSPC;
+	error = open(engine, call, entry);
+	if (error)
+		return error;
+	entry->inbound.bytes_max = entry->link->properties.flow_bytes_max;
+	*only = entry;
+	publish(engine, entry);
 	*link = entry;
 	return 0;
 }
@@ -175,42 +219,79 @@ int links_open(struct engine *engine, const struct link_address *local, const ch
 	int error = 0;
 
 	pthread_mutex_lock(&engine->links_lock);
-	*link = find(engine, local);
+	*link = local ? find(engine, local) : engine->self_link;
 	if (!*link)
-		error = add(engine, local, call, link);
+		error = local ? add_udp(engine, local, call, link)
+			      : add_only(engine, call, open_self, &engine->self_link, link);
 	pthread_mutex_unlock(&engine->links_lock);
 	return error;
 }
 
-static struct engine_flow *find_flow(struct engine *engine, const struct link_address *destination,
-				     const struct host_peer *peer, int64_t bytes_max)
+int links_open_shm(struct engine *engine, const char *call, struct engine_link **link)
 {
+	int error;
+
+	pthread_mutex_lock(&engine->links_lock);
+	error = add_only(engine, call, open_shm, &engine->shm_link, link);
+	pthread_mutex_unlock(&engine->links_lock);
+	return error;
+}
+
+static struct engine_flow *find_flow(struct engine *engine, const struct engine_link *link,
+				     const struct link_address *destination,
+				     const struct host_peer *peer)
+{
+	int64_t bytes_max = link->link->properties.flow_bytes_max;
 	struct engine_flow *flow;
 
 	LIST_FOREACH(flow, &engine->flows, next)
 	if (flow->peer == peer && link_address_is_equal(&flow->destination, destination) &&
-	    (peer || flow->flow.bytes_max == bytes_max))
+	    (peer ? flow->link == link : flow->flow.bytes_max == bytes_max))
 		return flow;
 	return NULL;
 }
 
-static struct engine_flow *add_flow(struct engine *engine, const struct link_address *destination,
-				    struct host_peer *peer, uint32_t slot, int64_t bytes_max)
+static void remove_flow(struct engine *engine, struct engine_flow *flow)
 {
+	LIST_REMOVE(flow, next);
+	if (flow->peer) {
+		membership_detach(engine, flow);
+		host_detach(membership_host(engine), flow->peer);
+	}
+	if (flow->link == engine->shm_link)
+		sharing_let_go(engine, flow->slot);
+	pthread_mutex_destroy(&flow->pace_lock);
+	free(flow);
+}
+
+/* What was attached to @peer belongs to the flow, or was given back. */
+static struct engine_flow *add_flow(struct engine *engine, const struct engine_link *link,
+				    const struct link_address *destination, struct host_peer *peer,
+				    uint32_t slot)
+{
+	int64_t bytes_max = link->link->properties.flow_bytes_max;
 	struct engine_flow *flow = calloc(1, sizeof(*flow));
 
-	if (!flow)
+	if (!flow) {
+		if (peer)
+			host_detach(membership_host(engine), peer);
 		return NULL;
+	}
 	flow->destination = *destination;
+	flow->link = link;
 	flow->peer = peer;
 	flow->slot = slot;
-	flow->flow.bytes_max = bytes_max;
+	flow->flow.bytes_max = flow->inbound.bytes_max = bytes_max;
 	pthread_mutex_init(&flow->pace_lock, NULL);
+	LIST_INSERT_HEAD(&engine->flows, flow, next);
+	if (link == engine->shm_link && (!peer || sharing_attach(engine, flow) != 0)) {
+		remove_flow(engine, flow);
+		return NULL;
+	}
 	if (engine->settings.has_pace && !peer)
 		flow_pace_set_rate(&flow->flow, engine->settings.pace);
 	if (peer)
 		membership_attach(engine, flow);
-	LIST_INSERT_HEAD(&engine->flows, flow, next);
 	return flow;
 }
 
@@ -218,22 +299,18 @@ struct engine_flow *links_take_flow(struct engine *engine, const struct engine_l
 				    const struct link_address *destination, uint32_t qpn)
 {
 	struct host *host = membership_host(engine);
-	int64_t bytes_max = link->link->properties.flow_bytes_max;
 	struct host_peer *peer = NULL;
 	struct engine_flow *flow;
 
 	pthread_mutex_lock(&engine->flows_lock);
 	if (host && link != engine->self_link)
 		peer = host_attach(host, destination, qpn);
-	flow = find_flow(engine, destination, peer, bytes_max);
+	flow = find_flow(engine, link, destination, peer);
 	/* A flow is attached once, however many QPs use it. */
 	if (flow && peer)
 		host_detach(host, peer);
-	if (!flow) {
-		flow = add_flow(engine, destination, peer, host_slot_of_qpn(qpn), bytes_max);
-		if (!flow && peer)
-			host_detach(host, peer);
-	}
+	if (!flow)
+		flow = add_flow(engine, link, destination, peer, host_slot_of_qpn(qpn));
 	if (flow)
 		flow->user_count++;
 	pthread_mutex_unlock(&engine->flows_lock);
@@ -244,15 +321,8 @@ void links_return_flow(struct engine *engine, struct engine_flow *flow)
 {
 	pthread_mutex_lock(&engine->flows_lock);
 	VBN_ASSERT(flow->user_count > 0);
-	if (--flow->user_count == 0) {
-		LIST_REMOVE(flow, next);
-		if (flow->peer) {
-			membership_detach(engine, flow);
-			host_detach(membership_host(engine), flow->peer);
-		}
-		pthread_mutex_destroy(&flow->pace_lock);
-		free(flow);
-	}
+	if (--flow->user_count == 0)
+		remove_flow(engine, flow);
 	pthread_mutex_unlock(&engine->flows_lock);
 }
 
@@ -270,7 +340,8 @@ void links_close_all(struct engine *engine)
 		pthread_mutex_destroy(&entry->receive_lock);
 	}
 	atomic_store(&engine->link_count, 0);
-	engine->self_link = NULL;
+	engine->self_link = engine->shm_link = NULL;
+	engine->rings = NULL;
 	if (engine->capture)
 		capture_file_close(engine->capture);
 	engine->capture = NULL;

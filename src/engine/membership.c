@@ -9,6 +9,7 @@
 #include "engine/cm_state.h"
 #include "engine/explain.h"
 #include "engine/pass.h"
+#include "engine/sharing.h"
 #include "host/forward.h"
 #include "host/ports.h"
 
@@ -105,6 +106,7 @@ static int join(struct engine *engine, const char **why)
 	struct host_options options = {
 		.has_no_steering = engine->settings.has_no_steering,
 		.receive_buffer_bytes = engine->settings.receive_buffer_bytes,
+		.sharing = sharing_of(&engine->settings),
 	};
 	struct host *host;
 	int error;
@@ -171,6 +173,8 @@ static void mourn(struct engine *engine, struct engine_flow *flow)
 	descriptor_epoll_change(membership->wakes.fd, EPOLL_CTL_DEL,
 				host_peer_descriptor(flow->peer), NULL);
 	host_peer_died(membership_host(engine), flow->peer);
+	if (flow->link == engine->shm_link)
+		sharing_mourn(engine, flow);
 	/* Last, so that show_served() cannot bring it back. */
 	atomic_store(&flow->flow.served_at, NULL);
 	connections_note_death(engine, &flow->destination, flow->slot);
@@ -180,10 +184,14 @@ static void mourn(struct engine *engine, struct engine_flow *flow)
  * The peer may list its address later than we connect to it. A death that cannot be noticed
  * must not make silence endless.
  */
-static void show_served(struct engine_flow *flow)
+static void show_served(struct engine *engine, struct engine_flow *flow)
 {
 	if (!flow->is_watched || atomic_load(&flow->flow.served_at))
 		return;
+	if (flow->link == engine->shm_link) {
+		atomic_store(&flow->flow.served_at, sharing_served_at(engine, flow));
+		return;
+	}
 	atomic_store(&flow->flow.served_at, host_peer_served_at(flow->peer));
 	if (!host_peer_served_at(flow->peer))
 		atomic_store(&flow->flow.served_at, NULL);
@@ -327,7 +335,7 @@ void membership_attach(struct engine *engine, struct engine_flow *flow)
 	/* We are our own peer, too, through a socket: nobody waits for us when we are dead. */
 	flow->is_watched = flow->slot == host_slot(membership_host(engine)) ||
 			   watch(membership, host_peer_descriptor(flow->peer), flow);
-	show_served(flow);
+	show_served(engine, flow);
 	membership_refresh(engine, flow, &seen);
 }
 
@@ -344,11 +352,12 @@ void membership_refresh(struct engine *engine, struct engine_flow *flow, uint64_
 {
 	int64_t window;
 
-	if (!flow->peer)
+	/* Room in a ring is for us alone. */
+	if (!flow->peer || flow->link == engine->shm_link)
 		return;
 	window = host_peer_window(membership_host(engine), flow->peer, seen);
 	if (window <= 0)
 		return;
 	atomic_store_explicit(&flow->flow.bytes_max, window, memory_order_relaxed);
-	show_served(flow);
+	show_served(engine, flow);
 }

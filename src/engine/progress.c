@@ -9,6 +9,7 @@
  * came for is left lying.
  */
 #include <sched.h>
+#include <string.h>
 
 #include "engine/cm_state.h"
 #include "engine/datagram.h"
@@ -53,7 +54,8 @@ static void run_touched(struct pass *pass)
 		pthread_mutex_lock(&qp->lock);
 		/* It would cost a system call before the program can answer, and one of its own. */
 		pass->core.may_hold_ack =
-			(pass->has_told || qp->is_written) && qp->answer_trust &&
+			(pass->has_told || qp->is_written) && qp->answer_trust && qp->link &&
+			!qp->link->link->properties.sends_for_nothing &&
 			!atomic_load_explicit(&qp->engine->is_leaving, memory_order_relaxed);
 		qp->is_written = false;
 		run_qp(qp, pass);
@@ -174,11 +176,42 @@ static void deliver_management(const struct receiver *receiver, const struct lin
 		count_received(engine, REASON_DROP_NO_QP, 1);
 }
 
+/* Of memory that another process can change meanwhile only a copy is checked. */
+static enum reason parse(const struct link_packet *arrived, struct packet *packet)
+{
+	uint8_t header[PACKET_HEADER_BYTES_MAX];
+	enum reason reason;
+
+	if (!arrived->is_shared)
+		return packet_parse(arrived->bytes, arrived->length, packet);
+	memcpy(header, arrived->bytes,
+	       arrived->length < sizeof(header) ? arrived->length : sizeof(header));
+	reason = packet_parse(header, arrived->length, packet);
+	if (!reason)
+		packet->payload = arrived->bytes + (packet->payload - header);
+	return reason;
+}
+
+/* Another member's, perhaps; but nobody has anything to send to us for others through memory. */
+static void deliver_to_nobody(const struct receiver *receiver, const struct link_packet *arrived,
+			      uint32_t qpn)
+{
+	struct engine *engine = receiver->engine;
+
+	if (receiver->link != engine->shm_link &&
+	    membership_forward(engine, host_slot_of_qpn(qpn), arrived))
+		counters_add(&engine->statistics.room->head.process.forwarded, 1);
+	else
+		count_received(engine, REASON_DROP_NO_QP, 1);
+}
+
 static void receiver_deliver(struct link_sink *sink, const struct link_packet *arrived)
 {
 	struct receiver *receiver = (struct receiver *)sink;
+	bool is_shm = receiver->link == receiver->engine->shm_link;
 	struct packet packet;
-	enum reason reason = packet_parse(arrived->bytes, arrived->length, &packet);
+	enum reason reason = parse(arrived, &packet);
+	struct engine_qp *qp;
 	struct pin_slot *slot;
 
 	if (!reason && (packet.pkey & 0x7fff) != (DEVICE_PKEY & 0x7fff))
@@ -187,25 +220,20 @@ static void receiver_deliver(struct link_sink *sink, const struct link_packet *a
 		count_received(receiver->engine, reason, 1);
 		return;
 	}
-	if (packet.dest_qpn == MULTICAST_QPN) {
+	if (packet.dest_qpn == MULTICAST_QPN && !is_shm) {
 		deliver_to_group(receiver, arrived, &packet);
 		return;
 	}
-	if (packet.dest_qpn == MAD_QPN) {
+	if (packet.dest_qpn == MAD_QPN && !is_shm) {
 		deliver_management(receiver, arrived, &packet);
 		return;
 	}
 	slot = pin_table_pin(&receiver->engine->qps, packet.dest_qpn);
 	if (!slot) {
-		if (membership_forward(receiver->engine, host_slot_of_qpn(packet.dest_qpn),
-				       arrived))
-			counters_add(&receiver->engine->statistics.room->head.process.forwarded, 1);
-		else
-			count_received(receiver->engine, REASON_DROP_NO_QP, 1);
+		deliver_to_nobody(receiver, arrived, packet.dest_qpn);
 		return;
 	}
-	struct engine_qp *qp = ((struct qp_slot *)slot)->qp;
-
+	qp = ((struct qp_slot *)slot)->qp;
 	count_received(receiver->engine, feed_qp(qp, receiver, arrived, &packet), 1);
 	touch(receiver->pass, qp);
 }
@@ -247,7 +275,7 @@ static void tell_served(struct engine *engine, const struct engine_link *link, v
 {
 	struct host *host = membership_host(engine);
 
-	if (host && link != engine->self_link)
+	if (host && link_has_address(engine, link))
 		host_served(host, &link->local, now);
 }
 

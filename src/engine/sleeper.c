@@ -84,6 +84,7 @@ static void drain(struct sleeper *sleeper)
 struct waits {
 	struct pollfd entries[3 + ENGINE_LINKS_MAX];
 	nfds_t count;
+	bool has_packets; /* a link has something already */
 };
 
 enum watch {
@@ -92,19 +93,49 @@ enum watch {
 	WATCH_NOTHING,
 };
 
-static void add_links(struct engine *engine, enum watch watch, vbn_time now, struct waits *waits)
+_Static_assert(ENGINE_LINKS_MAX <= 64, "armed links are a word");
+
+/* Returns when to look at the latest. */
+static vbn_time arm(struct sleeper *sleeper, struct engine *engine, uint32_t index, vbn_time now)
+{
+	struct link *link = engine->links[index].link;
+
+	if (!link->ops->arm)
+		return VBN_TIME_NEVER;
+	atomic_fetch_or(&sleeper->armed, 1ull << index);
+	return link->ops->arm(link, now);
+}
+
+void sleeper_disarm(struct engine *engine, struct sleeper *sleeper)
+{
+	uint64_t armed = atomic_exchange(&sleeper->armed, 0);
+
+	for (uint32_t i = 0; armed; i++, armed >>= 1)
+		if (armed & 1)
+			engine->links[i].link->ops->disarm(engine->links[i].link);
+}
+
+/* Returns until when the sleeper may sleep, at most until @until. */
+static vbn_time add_links(struct engine *engine, struct sleeper *sleeper, enum watch watch,
+			  vbn_time now, struct waits *waits, vbn_time until)
 {
 	uint32_t link_count = watch == WATCH_NOTHING ? 0 : atomic_load(&engine->link_count);
 
 	for (uint32_t i = 0; i < link_count; i++) {
 		struct link *link = engine->links[i].link;
 		int fd = link->ops->descriptor(link, now);
+		vbn_time look_at;
 
-		if (fd >= 0 &&
-		    (watch == WATCH_ALL || !progress_link_is_warm(&engine->links[i], now)))
+		if (watch != WATCH_ALL && progress_link_is_warm(&engine->links[i], now))
+			continue;
+		if (fd >= 0)
 			waits->entries[waits->count++] =
 				(struct pollfd){.fd = fd, .events = POLLIN};
+		look_at = arm(sleeper, engine, i, now);
+		waits->has_packets |= look_at == 0;
+		until = vbn_time_min(until, look_at);
 	}
+	return until;
 }
 
 /*
@@ -149,7 +180,7 @@ static enum sleep_end read_waits(struct engine *engine, struct sleeper *sleeper,
 	if (ready < 0 && errno == EINTR)
 		return SLEEP_INTERRUPTED;
 	if (ready <= 0)
-		return SLEEP_IS_OVER;
+		return waits->has_packets ? SLEEP_HAS_PACKETS : SLEEP_IS_OVER;
 	if (waits->entries[0].revents) {
 		drain(sleeper);
 		ready--;
@@ -160,7 +191,7 @@ static enum sleep_end read_waits(struct engine *engine, struct sleeper *sleeper,
 	}
 	if (waits->entries[1].revents)
 		return SLEEP_HAS_EVENT;
-	return ready ? SLEEP_HAS_PACKETS : SLEEP_IS_OVER;
+	return ready || waits->has_packets ? SLEEP_HAS_PACKETS : SLEEP_IS_OVER;
 }
 
 /* Waits for a wake-up, an event, the links, and at the longest until @until. */
@@ -177,11 +208,13 @@ static enum sleep_end sleep_until(struct engine *engine, struct sleeper *sleeper
 	waits.entries[2] =
 		(struct pollfd){.fd = membership_descriptor(engine, now), .events = POLLIN};
 	waits.count = 3;
+	waits.has_packets = false;
 	until = announce_sleep(engine, sleeper, until, watch);
-	add_links(engine, watch, now, &waits);
+	until = add_links(engine, sleeper, watch, now, &waits, until);
 	ready = wait_until(&waits, deputy, until, now);
 	if (ready < 0 && errno == ECANCELED)
 		return SLEEP_DISMISSED;
+	sleeper_disarm(engine, sleeper);
 	atomic_store(&sleeper->sleeps_until, 0);
 	atomic_store(&sleeper->is_leased, false);
 	return read_waits(engine, sleeper, &waits, ready);

@@ -13,6 +13,9 @@
  * one lock: one of the two sees the other. A lease (helper.h) needs no wake-up for
  * deadlines: the poller serves them, and it ends soon.
  *
+ * A link whose packets lie in memory has a descriptor by which the other side wakes who said before that it
+ * sleeps: such links are armed for each sleep, and disarmed after it (link.h).
+ *
  * The wake-up is a descriptor in a program that is not ours. When the program closed it
  * or put something else in its place nothing is written there, and the sleeper makes a
  * new one when it wakes, after a second at the latest.
@@ -41,6 +44,7 @@ struct sleeper {
 	_Atomic vbn_time looked_at;    /* descriptor_use() */
 	_Atomic vbn_time sleeps_until; /* 0: awake, or in a lease */
 	_Atomic bool is_leased;	       /* asleep with the links disarmed */
+	_Atomic uint64_t armed;	       /* links that know that it waits for them, a bit each */
 	/* The sleeper's own. */
 	uint64_t lease_ns;
 	uint64_t calls_seen; /* how many calls of the program had been, */
@@ -66,6 +70,8 @@ void sleeper_wake(struct sleeper *sleeper);
 void sleeper_notice(struct sleeper *sleeper, vbn_time deadline);
 /* Sleeps without an eye on links, until it is woken, and @duration_ns at the longest. */
 void sleeper_nap(struct sleeper *sleeper, uint64_t duration_ns);
+/* It waits no longer, or never again. Its links are told. */
+void sleeper_disarm(struct engine *engine, struct sleeper *sleeper);
 /*
  * One turn of whoever does the NIC's work: in a lease sits it out, otherwise sleeps
  * until there is something to do and does it. @deputy: whose turn it is, and then an event

@@ -53,6 +53,7 @@ static void clear_slot(struct registry_slot *slot)
 	host_store(&slot->address_count, 0);
 	host_store(&slot->listener_count, 0);
 	host_store(&slot->serves_management, 0);
+	host_store(&slot->sharing, 0);
 	for (uint32_t i = 0; i < HOST_SLOTS / 64; i++)
 		host_store(&slot->sends_to[i], 0);
 	for (uint32_t i = 0; i < HOST_ADDRESSES_MAX; i++)
@@ -68,7 +69,7 @@ static void finish_slot(struct registry_slot *slot, uint32_t remainder)
 	host_store(&slot->generation, next_generation(atomic_load(&slot->generation), remainder));
 }
 
-static int bind_claim(const struct host *host, uint32_t slot)
+int host_claim_bind(const struct host *host, uint32_t slot)
 {
 	struct host_name name = host_name_of_slot(host->user, slot, HOST_NAME_CLAIM);
 
@@ -121,7 +122,7 @@ int host_claim(struct host *host)
 
 		if (slot == HOST_SLOT_NONE)
 			return -EUSERS;
-		claim = bind_claim(host, slot);
+		claim = host_claim_bind(host, slot);
 		if (claim >= 0) {
 			take_slot(host, slot, claim);
 			return 0;
@@ -140,6 +141,7 @@ void host_claim_publish(struct host *host)
 	host_before_store();
 	memcpy(host->own->command, command, HOST_COMMAND_BYTES - 1);
 	host_store(&host->own->pid, getpid());
+	host_store(&host->own->sharing, host->options.sharing);
 	host_store(&host->own->started_ns, clock_now());
 	finish_slot(host->own, 2);
 	host_changed(host);
@@ -152,6 +154,7 @@ static void close_names(struct host *host)
 
 	descriptor_close(&host->ask);
 	descriptor_close(&host->forward);
+	descriptor_close(&host->wake);
 	for (uint32_t i = 0; i < count; i++)
 		descriptor_close(&host->addresses[i].at);
 }
@@ -165,6 +168,7 @@ void host_claim_release(struct host *host)
 		/* Nothing comes to our sockets from now on, and nothing rots in them. */
 		steering_update_all(host);
 		group_empty_slot(host, host->slot);
+		host_rings_reclaim(host, host->slot);
 	}
 	host->own = NULL;
 	close_names(host);
@@ -174,7 +178,7 @@ void host_claim_release(struct host *host)
 bool host_bury(struct host *host, uint32_t slot, uint32_t generation)
 {
 	struct registry_slot *dead = registry_slot(&host->registry, slot);
-	int claim = bind_claim(host, slot);
+	int claim = host_claim_bind(host, slot);
 
 	if (claim < 0)
 		return false;
@@ -185,6 +189,7 @@ bool host_bury(struct host *host, uint32_t slot, uint32_t generation)
 		host_changed(host);
 		steering_update_all(host);
 		group_empty_slot(host, slot);
+		host_rings_reclaim(host, slot);
 	}
 	close(claim);
 	return true;

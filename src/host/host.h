@@ -72,6 +72,7 @@ struct host_options {
 	/* As if nobody answered: members' descriptors are taken, not asked for. */
 	bool asks_nobody;
 	uint32_t receive_buffer_bytes; /* 0: what the system allows */
+	uint32_t sharing;	       /* REGISTRY_SHARES_... */
 };
 
 /*
@@ -126,6 +127,9 @@ bool host_has_receiver(const struct host *host, const struct link_address *addre
 /* Whether nobody lives in @slot any more, buried or not. Two system calls, no lock. */
 bool host_slot_is_dead(const struct host *host, uint32_t slot);
 
+/* REGISTRY_SHARES_... of who lives in @slot; 0: nobody does. */
+uint32_t host_sharing(const struct host *host, uint32_t slot);
+
 /* The slot that any other QP number @qpn belongs to, on this host. */
 static inline uint32_t host_slot_of_qpn(uint32_t qpn)
 {
@@ -143,6 +147,8 @@ static inline uint32_t host_slot_of_qpn(uint32_t qpn)
 struct host_peer;
 struct host_peer *host_attach(struct host *host, const struct link_address *address, uint32_t qpn);
 void host_detach(struct host *host, struct host_peer *peer);
+/* Of all who ever had the peer's slot. */
+uint32_t host_peer_generation(const struct host_peer *peer);
 /* Readable once the peer is dead; -1: cannot be watched. */
 int host_peer_descriptor(const struct host_peer *peer);
 /* The descriptor was readable (or the peer was found dead): it is buried. Any thread. */

@@ -19,6 +19,8 @@ int host_claim(struct host *host);
 void host_claim_publish(struct host *host);
 /* Takes back what we published, lets all our names go, and last the claim. */
 void host_claim_release(struct host *host);
+/* Binds the claim of a slot that is nobody's, for clearing up; a negative errno: it is held. */
+int host_claim_bind(const struct host *host, uint32_t slot);
 /*
  * Clears up behind the member that had @generation in @slot, steers anew and empties its
  * sockets. False: its claim is held (it lives, or somebody is at it already).
@@ -92,7 +94,22 @@ void group_empty_slot(struct host *host, uint32_t slot);
 /* Makes host->forward, before the slot is published. 0 or a negative errno. */
 int host_forward_open(struct host *host);
 
+/* --- rings.c --- */
+
+/* Makes host->wake, before the slot is published. 0 or a negative errno. */
+int host_wake_open(struct host *host);
+/* Unmaps all. In the child of a fork they are not mapped: then they are only forgotten. */
+void host_rings_close(struct host *host, bool is_inherited);
+/*
+ * The memory of rings to and from @slot, whose claim the caller holds and which is empty, goes back to
+ * the system. Left out are those that its peers may still read.
+ */
+void host_rings_reclaim(struct host *host, uint32_t slot);
+
 /* --- peer.c --- */
+
+/* Whether the member of @from is attached to that of @to. */
+bool host_is_attached(const struct host *host, uint32_t from, uint32_t to);
 
 /* Closes the watches of all peers that are still attached; no shared byte is touched. */
 void host_peers_close(struct host *host);

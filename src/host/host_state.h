@@ -16,6 +16,7 @@
  * port_room.c  the claims of one member, as others see them
  * management.c whose a datagram for QP 1 is
  * forward.c    packets that came to the wrong member
+ * rings.c      rings of packets between two members, and who reclaims their memory
  * peer.c       members with whom this one is connected; their death
  * holder.c     who holds an address, whoever's it is
  * stats.c      live counters (stats.h)
@@ -68,6 +69,7 @@ struct host {
 	struct descriptor claim;   /* bound and listening; nobody accepts: liveness */
 	struct descriptor ask;	   /* where newcomers ask */
 	struct descriptor forward; /* what others got for us */
+	struct descriptor wake;	   /* by which others wake us */
 
 	pthread_mutex_t lock; /* addresses, peers, and stores into our slot; a leaf */
 	struct host_address addresses[HOST_ADDRESSES_MAX];
@@ -75,6 +77,7 @@ struct host {
 	_Atomic uint64_t guarded_changes; /* of the registry, when host_guard() was last called */
 	_Atomic uint32_t address_count;	  /* entries below it are whole and never change */
 	LIST_HEAD(, host_peer) peers;
+	LIST_HEAD(, host_ring) rings; /* mapped; under lock */
 };
 
 #endif

@@ -142,6 +142,8 @@ static int open_names(struct host *host)
 
 	if (!error)
 		error = host_forward_open(host);
+	if (!error)
+		error = host_wake_open(host);
 	/* Who dies loses its claim and its other names one after the other. */
 	return error == -EADDRINUSE ? -EAGAIN : error;
 }
@@ -217,8 +219,10 @@ static struct host *make(const struct host_options *options)
 	host->slot = HOST_SLOT_NONE;
 	host->program_room = STEERING_PROGRAM_MAX;
 	host->registry_file.fd = host->claim.fd = host->ask.fd = host->forward.fd = -1;
+	host->wake.fd = -1;
 	pthread_mutex_init(&host->lock, NULL);
 	LIST_INIT(&host->peers);
+	LIST_INIT(&host->rings);
 	return host;
 }
 
@@ -273,6 +277,7 @@ static void close_all(struct host *host)
 void host_leave(struct host *host)
 {
 	host_claim_release(host);
+	host_rings_close(host, false);
 	close_all(host);
 	destroy(host);
 }
@@ -282,5 +287,6 @@ void host_close_inherited(struct host *host)
 	/* Without a slot of its own nothing is written. */
 	host->own = NULL;
 	host_claim_release(host);
+	host_rings_close(host, true);
 	close_all(host);
 }

@@ -10,6 +10,7 @@
  *                          that a connection to it lasts as long as its owner.
  *   verbena/L/U/S/ask      newcomers connect here (hand_over.c)
  *   verbena/L/U/S/forward  datagrams that came to another member (forward.h)
+ *   verbena/L/U/S/wake     datagrams that wake a member that sleeps (rings.h)
  *   verbena/L/U/S/at/A%I   receives on address A of interface I; for other users (holder.c)
  *   verbena/L/U/lock       he who binds it may make the registry
  *   verbena/L/U/lock/A%I   the same for the group of an address
@@ -29,7 +30,7 @@
 #include "host/registry.h"
 #include "link/clock.h"
 
-/* All but the forward name, which is of SOCK_DGRAM. Types have separate names. */
+/* All but the forward and wake names, which are of SOCK_DGRAM. Types have separate names. */
 #define HOST_NAME_TYPE SOCK_SEQPACKET
 
 struct host_name {
@@ -59,6 +60,7 @@ static inline void host_slot_set_remove(struct host_slot_set *set, uint32_t slot
 #define HOST_NAME_CLAIM ""
 #define HOST_NAME_ASK "/ask"
 #define HOST_NAME_FORWARD "/forward"
+#define HOST_NAME_WAKE "/wake"
 
 /* @part is one of HOST_NAME_... */
 struct host_name host_name_of_slot(uid_t user, uint32_t slot, const char *part);

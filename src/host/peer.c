@@ -237,6 +237,15 @@ bool host_has_receiver(const struct host *host, const struct link_address *addre
 	return false;
 }
 
+uint32_t host_sharing(const struct host *host, uint32_t slot)
+{
+	const struct registry_slot *room = registry_slot(&host->registry, slot);
+
+	return registry_generation_is_member(atomic_load(&room->generation))
+		       ? atomic_load(&room->sharing)
+		       : 0;
+}
+
 bool host_slot_is_dead(const struct host *host, uint32_t slot)
 {
 	const struct registry_slot *room = registry_slot(&host->registry, slot);
@@ -279,6 +288,11 @@ void host_detach(struct host *host, struct host_peer *peer)
 	pthread_mutex_unlock(&host->lock);
 }
 
+uint32_t host_peer_generation(const struct host_peer *peer)
+{
+	return peer->generation;
+}
+
 int host_peer_descriptor(const struct host_peer *peer)
 {
 	return peer->watch.fd;
@@ -310,18 +324,21 @@ bool host_peer_is_dead(struct host_peer *peer)
 	return !claim_stands(peer->host, peer->slot);
 }
 
+bool host_is_attached(const struct host *host, uint32_t from, uint32_t to)
+{
+	const struct registry_slot *slot = registry_slot(&host->registry, from);
+
+	return registry_generation_is_member(atomic_load(&slot->generation)) &&
+	       atomic_load(&slot->sends_to[to / 64]) >> to % 64 & 1;
+}
+
 /* Members that live, as far as the registry knows, and are attached to @slot. */
-static uint32_t count_senders(const struct registry *registry, uint32_t slot)
+static uint32_t count_senders(const struct host *host, uint32_t slot)
 {
 	uint32_t count = 0;
 
-	for (uint32_t i = 0; i < HOST_SLOTS; i++) {
-		const struct registry_slot *from = registry_slot(registry, i);
-
-		if (registry_generation_is_member(atomic_load(&from->generation)) &&
-		    atomic_load(&from->sends_to[slot / 64]) >> slot % 64 & 1)
-			count++;
-	}
+	for (uint32_t i = 0; i < HOST_SLOTS; i++)
+		count += host_is_attached(host, i, slot);
 	return count;
 }
 
@@ -338,7 +355,7 @@ int64_t host_peer_window(struct host *host, struct host_peer *peer, uint64_t *se
 	entry = entry_of(peer);
 	if (!entry)
 		return 0;
-	senders = count_senders(&host->registry, peer->slot);
+	senders = count_senders(host, peer->slot);
 	window = (int64_t)atomic_load(&entry->buffer_bytes) / 2 / (senders ? senders : 1);
 	return window > 0 ? window : 1;
 }

@@ -40,7 +40,7 @@
 #define HOST_SLOT_NONE HOST_SLOTS
 
 /* Any change of what is laid out here changes this; it stands in the names as well. */
-#define REGISTRY_LAYOUT 2u
+#define REGISTRY_LAYOUT 3u
 #define REGISTRY_MAGIC 0x56424e52u /* "VBNR" */
 
 struct registry_header {
@@ -85,11 +85,17 @@ struct registry_port {
 
 #define HOST_LISTENERS_MAX 512 /* of one member */
 
+/* With whom a member exchanges packets through memory (rings.h). */
+#define REGISTRY_SHARES_MEMORY 1u  /* with others who do */
+#define REGISTRY_SHARES_AS_HOST 2u /* it plays a host of its own: only with those at its address, */
+#define REGISTRY_SHARES_FAR 4u	   /* unless both of them say this */
+
 struct registry_slot {
 	_Atomic uint32_t generation;
 	_Atomic int32_t pid; /* as its own pid namespace has it: to be shown, never to be killed */
 	_Atomic uint64_t started_ns; /* CLOCK_MONOTONIC */
 	char command[HOST_COMMAND_BYTES];
+	_Atomic uint32_t sharing; /* REGISTRY_SHARES_...; the same as long as the member is there */
 	_Atomic uint32_t address_count;
 	struct registry_address addresses[HOST_ADDRESSES_MAX];
 	/* Members towards which this one has connections: a bit a slot. */
@@ -103,7 +109,9 @@ struct registry_slot {
 /*
  * Offsets in the file: the header, then one page-aligned room for each slot, then for
  * each slot the room of its statistics (stats.h), which only the owner and the tools map, then
- * for each slot the room of its claims of ports (port_room.h), mapped by who claims ports.
+ * for each slot the room of its claims of ports (port_room.h), mapped by who claims ports, then
+ * for each slot a ring from each slot to it (rings.h), mapped by these two. The file is sparse: what
+ * nobody wrote takes no memory.
  */
 #define REGISTRY_SLOT_BYTES 16384u
 #define REGISTRY_HEADER_BYTES 4096u
@@ -112,7 +120,8 @@ struct registry_slot {
 #define REGISTRY_SHARED_BYTES (REGISTRY_HEADER_BYTES + HOST_SLOTS * REGISTRY_SLOT_BYTES)
 #define REGISTRY_BYTES \
 	(REGISTRY_SHARED_BYTES + \
-	 (uint64_t)HOST_SLOTS * (REGISTRY_STATS_BYTES + REGISTRY_CLAIMS_BYTES))
+	 (uint64_t)HOST_SLOTS * (REGISTRY_STATS_BYTES + REGISTRY_CLAIMS_BYTES + \
+				 (uint64_t)HOST_SLOTS * LINK_SHM_RING_BYTES))
 
 static inline uint64_t registry_stats_offset(uint32_t slot)
 {
@@ -122,6 +131,12 @@ static inline uint64_t registry_stats_offset(uint32_t slot)
 static inline uint64_t registry_claims_offset(uint32_t slot)
 {
 	return registry_stats_offset(HOST_SLOTS) + (uint64_t)slot * REGISTRY_CLAIMS_BYTES;
+}
+
+static inline uint64_t registry_ring_offset(uint32_t from, uint32_t to)
+{
+	return registry_claims_offset(HOST_SLOTS) +
+	       ((uint64_t)to * HOST_SLOTS + from) * LINK_SHM_RING_BYTES;
 }
 
 struct registry {

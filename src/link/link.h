@@ -27,6 +27,7 @@
 
 #include <netinet/in.h>
 #include <string.h>
+#include <sys/un.h>
 
 #include "base/reason.h"
 #include "base/time.h"
@@ -54,6 +55,8 @@ struct link_path {
 	 * way, which costs more than sending. What has no way is lost.
 	 */
 	bool is_unprobed;
+	/* shm: the process it leads to, that of link_shm_attach(). */
+	uint32_t peer, peer_generation;
 };
 
 /* Where a batch goes: filled by the link once a connection, kept by the engine. */
@@ -65,6 +68,7 @@ struct link_route {
 	} to;
 	uint32_t sender;      /* which of the link's sending sockets */
 	uint32_t gso_key;     /* udp: where a refusal of GSO is remembered; 0: GSO is off */
+	uint32_t ring_path;   /* shm: the index of path in the ring */
 	uint16_t source_port; /* what the peer sees; host order */
 };
 
@@ -89,6 +93,7 @@ struct send_batch {
 struct link_packet {
 	const uint8_t *bytes; /* BTH to the end of padding; ICRC was right and is cut off */
 	size_t length;
+	bool is_shared; /* another process may change the bytes at any time */
 	struct link_address source, destination;
 	uint8_t traffic_class;	 /* with ECN bits, where the link knows */
 	uint8_t hop_limit;	 /* as it arrived; 0: not known */
@@ -108,10 +113,11 @@ struct link_sink {
 };
 
 struct link_properties {
-	const char *name;     /* "udp", "self" */
+	const char *name;     /* "udp", "shm", "self" */
 	uint32_t payload_max; /* most bytes of payload in one packet */
 	bool is_lossless;
 	bool is_internal; /* both ends are this link: each packet that is sent is received here */
+	bool sends_for_nothing; /* a packet costs no system call: none need wait to go along with others */
 	/* Bytes that may be under way to one receiver; INT64_MAX: no limit. */
 	int64_t flow_bytes_max;
 };
@@ -139,6 +145,13 @@ struct link_ops {
 	int (*descriptor)(struct link *link, vbn_time now);
 	/* Delayed packets: when receive() is to be called at the latest. */
 	vbn_time (*next_deadline)(const struct link *link);
+	/*
+	 * A thread is going to wait on the descriptor, and then to look no later than at the time that
+	 * this returns; 0: receive() would find something already. Each is followed by a disarm() when the
+	 * thread waits no longer, whoever calls it. NULL, both: the descriptor needs no such care.
+	 */
+	vbn_time (*arm)(struct link *link, vbn_time now);
+	void (*disarm)(struct link *link);
 	void (*close)(struct link *link);
 	/*
 	 * Of a link that was opened for a multicast group: its packets are wanted from now on, or
@@ -207,6 +220,44 @@ int link_udp_open(const struct link_address *local, const struct link_udp_option
 
 /* self/: both QPs in this process. */
 int link_self_open(struct link **link);
+
+/*
+ * shm/: processes of one host, through rings in memory that two of them map (shm/ring.h). One link
+ * for all of them.
+ */
+#define LINK_SHM_RING_HEADER_BYTES 4096u
+#define LINK_SHM_RING_BYTES (LINK_SHM_RING_HEADER_BYTES + (128u << 10))
+#define LINK_SHM_PEERS_MAX 128u
+
+/* A bound datagram socket of the unix domain, by which others wake us. */
+struct link_shm_name {
+	struct sockaddr_un address;
+	socklen_t length;
+};
+struct link_shm_options {
+	uint32_t generation;	       /* of this process among all that ever had its number */
+	const struct descriptor *wake; /* the caller's; stays as long as the link */
+	struct link_shm_name wake_name;
+};
+int link_shm_open(const struct link_shm_options *options, struct link **link);
+
+/*
+ * A process that routes may lead to from now on: @number is its place, below LINK_SHM_PEERS_MAX, and
+ * @generation tells it apart from those that had it before. The rings stay mapped as
+ * long as the link, and are the same for all that come to have that number. @session is random.
+ * Packets come from the peer as soon as it has done the same. Who sleeps is to look again.
+ */
+struct link_shm_peer {
+	uint32_t number, generation;
+	uint64_t session;
+	void *outbound, *inbound; /* LINK_SHM_RING_BYTES each, mapped by both */
+	struct link_shm_name wake_name;
+};
+void link_shm_attach(struct link *link, const struct link_shm_peer *peer);
+/* What is sent to it is dropped from now on. */
+void link_shm_peer_died(struct link *link, uint32_t number, uint32_t generation);
+/* When it last found the ring from us empty; valid as long as the link. Attached ones only. */
+const _Atomic vbn_time *link_shm_served_at(const struct link *link, uint32_t number);
 
 /* capture/: writes all packets of @inner to @file (libpcap), which may be shared by links. */
 struct capture_file;

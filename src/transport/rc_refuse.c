@@ -88,6 +88,7 @@ uint8_t rc_responder_syndrome(enum reason reason)
 	case REASON_DROP_CM_STATE:
 	case REASON_DROP_FAULT:
 	case REASON_DROP_SOCKET_OVERFLOW:
+	case REASON_DROP_RING:
 	case REASON_DROP_TOO_LONG:
 	case REASON_CALL_INVALID:
 	case REASON_CALL_STATE:

@@ -338,6 +338,22 @@ static vbn_time capture_next_deadline(const struct link *link)
 	return capture->inner->ops->next_deadline(capture->inner);
 }
 
+static vbn_time capture_arm(struct link *link, vbn_time now)
+{
+	struct capture_link *capture = (struct capture_link *)link;
+
+	return capture->inner->ops->arm ? capture->inner->ops->arm(capture->inner, now)
+					: VBN_TIME_NEVER;
+}
+
+static void capture_disarm(struct link *link)
+{
+	struct capture_link *capture = (struct capture_link *)link;
+
+	if (capture->inner->ops->disarm)
+		capture->inner->ops->disarm(capture->inner);
+}
+
 static int capture_set_joined(struct link *link, bool is_joined)
 {
 	struct capture_link *capture = (struct capture_link *)link;
@@ -366,6 +382,8 @@ static const struct link_ops capture_ops = {
 	.receive = capture_receive,
 	.descriptor = capture_descriptor,
 	.next_deadline = capture_next_deadline,
+	.arm = capture_arm,
+	.disarm = capture_disarm,
 	.set_joined = capture_set_joined,
 	.close = capture_close,
 	.close_inherited = capture_close_inherited,

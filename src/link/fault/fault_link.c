@@ -187,6 +187,21 @@ static vbn_time fault_next_deadline(const struct link *link)
 	return vbn_time_min(due, fault->inner->ops->next_deadline(fault->inner));
 }
 
+static vbn_time fault_arm(struct link *link, vbn_time now)
+{
+	struct fault_link *fault = (struct fault_link *)link;
+
+	return fault->inner->ops->arm ? fault->inner->ops->arm(fault->inner, now) : VBN_TIME_NEVER;
+}
+
+static void fault_disarm(struct link *link)
+{
+	struct fault_link *fault = (struct fault_link *)link;
+
+	if (fault->inner->ops->disarm)
+		fault->inner->ops->disarm(fault->inner);
+}
+
 static int fault_set_joined(struct link *link, bool is_joined)
 {
 	struct fault_link *fault = (struct fault_link *)link;
@@ -221,6 +236,8 @@ static const struct link_ops fault_ops = {
 	.receive = fault_receive,
 	.descriptor = fault_descriptor,
 	.next_deadline = fault_next_deadline,
+	.arm = fault_arm,
+	.disarm = fault_disarm,
 	.set_joined = fault_set_joined,
 	.close = fault_close,
 	.close_inherited = fault_close_inherited,

@@ -191,6 +191,7 @@ int link_self_open(struct link **link)
 			       .payload_max = PACKET_MTU_MAX,
 			       .is_lossless = true,
 			       .is_internal = true,
+			       .sends_for_nothing = true,
 			       .flow_bytes_max = FLOW_BYTES_MAX},
 	};
 	pthread_mutex_init(&self->lock, NULL);
