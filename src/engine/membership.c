@@ -165,18 +165,38 @@ int membership_descriptor(struct engine *engine, vbn_time now)
 	return descriptor_use(&membership->wakes, &membership->wakes_looked_at, now);
 }
 
-/* From now on the peer's silence counts, and nobody divides its buffer with it. */
+/* Beside @flow, to the same peer: through memory, and through sockets. NULL: there is none. */
+static struct engine_flow *flow_beside(struct engine *engine, const struct engine_flow *flow)
+{
+	struct engine_flow *other;
+
+	LIST_FOREACH(other, &engine->flows, next)
+	if (other != flow && other->peer == flow->peer)
+		return other;
+	return NULL;
+}
+
+/* From now on the peer's silence counts. */
+static void note_death(struct engine *engine, struct engine_flow *flow)
+{
+	if (flow->link == engine->shm_link)
+		sharing_mourn(engine, flow);
+	/* Last, so that show_served() cannot bring it back: the peer is known as dead. */
+	atomic_store(&flow->flow.served_at, NULL);
+}
+
+/* Nobody divides its buffer with it any more. */
 static void mourn(struct engine *engine, struct engine_flow *flow)
 {
 	struct membership *membership = &engine->membership;
+	struct engine_flow *other = flow_beside(engine, flow);
 
 	descriptor_epoll_change(membership->wakes.fd, EPOLL_CTL_DEL,
 				host_peer_descriptor(flow->peer), NULL);
 	host_peer_died(membership_host(engine), flow->peer);
-	if (flow->link == engine->shm_link)
-		sharing_mourn(engine, flow);
-	/* Last, so that show_served() cannot bring it back. */
-	atomic_store(&flow->flow.served_at, NULL);
+	note_death(engine, flow);
+	if (other)
+		note_death(engine, other);
 	connections_note_death(engine, &flow->destination, flow->slot);
 }
 
@@ -330,22 +350,27 @@ void membership_guard(struct engine *engine, vbn_time now)
 void membership_attach(struct engine *engine, struct engine_flow *flow)
 {
 	struct membership *membership = &engine->membership;
+	const struct engine_flow *other = flow_beside(engine, flow);
 	uint64_t seen = 0;
 
 	/* We are our own peer, too, through a socket: nobody waits for us when we are dead. */
 	flow->is_watched = flow->slot == host_slot(membership_host(engine)) ||
-			   watch(membership, host_peer_descriptor(flow->peer), flow);
+			   (other ? other->is_watched
+				  : watch(membership, host_peer_descriptor(flow->peer), flow));
 	show_served(engine, flow);
 	membership_refresh(engine, flow, &seen);
 }
 
 void membership_detach(struct engine *engine, struct engine_flow *flow)
 {
+	struct engine_flow *other = flow_beside(engine, flow);
+	struct epoll_event event = {.events = EPOLLIN, .data.ptr = other};
 	int fd = host_peer_descriptor(flow->peer);
 
 	atomic_store(&flow->flow.served_at, NULL);
 	if (fd >= 0)
-		descriptor_epoll_change(engine->membership.wakes.fd, EPOLL_CTL_DEL, fd, NULL);
+		descriptor_epoll_change(engine->membership.wakes.fd,
+					other ? EPOLL_CTL_MOD : EPOLL_CTL_DEL, fd, &event);
 }
 
 void membership_refresh(struct engine *engine, struct engine_flow *flow, uint64_t *seen)
