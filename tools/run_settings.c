@@ -32,12 +32,8 @@ static bool is_word(const char *value, const char *const *words, char *why, size
 
 static bool check_link(const char *value, char *why, size_t why_bytes)
 {
-	static const char *const words[] = {"auto", "udp", NULL};
+	static const char *const words[] = {"auto", "shm", "udp", NULL};
 
-	if (strcmp(value, "shm") == 0) {
-		snprintf(why, why_bytes, "shared memory is not there yet; use auto or udp");
-		return false;
-	}
 	return is_word(value, words, why, why_bytes);
 }
 

@@ -139,6 +139,26 @@ static void name_peer(struct link_path *path, const struct engine_flow *flow)
 	path->peer_generation = host_peer_generation(flow->peer);
 }
 
+/*
+ * A peer that died meanwhile is one like any on the network: nobody answers there, which is for the
+ * retries to find out, not for the one who connects.
+ */
+static int take_flow(struct engine_qp *qp, const struct link_path *path, uint32_t number,
+		     struct engine_link **link)
+{
+	struct engine *engine = qp->engine;
+	int error = 0;
+
+	qp->flow = links_take_flow(engine, *link, &path->destination, number);
+	if (!qp->flow && *link == engine->shm_link &&
+	    host_slot_is_dead(membership_host(engine), host_slot_of_qpn(number))) {
+		error = links_open(engine, &path->source, "ibv_modify_qp", link);
+		if (!error)
+			qp->flow = links_take_flow(engine, *link, &path->destination, number);
+	}
+	return error || qp->flow ? error : -ENOMEM;
+}
+
 int connect_path(struct engine_qp *qp, const struct ibv_qp_attr *attr, struct path *path)
 {
 	struct engine *engine = qp->engine;
@@ -148,12 +168,10 @@ int connect_path(struct engine_qp *qp, const struct ibv_qp_attr *attr, struct pa
 
 	if (!error)
 		error = open_link(qp, &addresses, attr->dest_qp_num, &link);
+	if (!error)
+		error = take_flow(qp, &addresses, attr->dest_qp_num, &link);
 	if (error)
 		return error;
-	qp->flow = links_take_flow(engine, link, &addresses.destination, attr->dest_qp_num);
-	if (!qp->flow)
-		return explain_call(-ENOMEM, "ibv_modify_qp",
-				    "the peer is gone, or there is no memory for the connection");
 	name_peer(&addresses, qp->flow);
 	error = link->link->ops->open_route(link->link, &addresses, &qp->route);
 	if (error) {

@@ -188,10 +188,17 @@ static void return_slots(const struct cq_entry *entry)
 				      memory_order_release);
 }
 
+/* The lock is held, and the number of entries has changed. */
+static void show_count(struct engine_cq *cq)
+{
+	atomic_store_explicit(&cq->shown_count, cq->queue.count, memory_order_relaxed);
+}
+
 void cq_purge(struct engine_cq *cq, const struct engine_qp *qp)
 {
 	pthread_mutex_lock(&cq->lock);
 	completion_queue_purge(&cq->queue, qp, return_slots);
+	show_count(cq);
 	pthread_mutex_unlock(&cq->lock);
 }
 
@@ -199,6 +206,7 @@ void cq_purge_srq(struct engine_cq *cq, const struct engine_srq *srq)
 {
 	pthread_mutex_lock(&cq->lock);
 	completion_queue_purge_srq(&cq->queue, &srq->srq, return_slots);
+	show_count(cq);
 	pthread_mutex_unlock(&cq->lock);
 }
 
@@ -214,7 +222,14 @@ static bool take_oldest(struct engine_cq *cq, struct ibv_wc *wc, uint64_t *times
 		*timestamp_ns = entry->timestamp_ns;
 	return_slots(entry);
 	completion_queue_pop(&cq->queue);
+	show_count(cq);
 	return true;
+}
+
+/* Without the lock; what another thread has just put there is found the next time. */
+static bool looks_empty(const struct engine_cq *cq)
+{
+	return atomic_load_explicit(&cq->shown_count, memory_order_relaxed) == 0;
 }
 
 static void raise_event(struct engine_cq *cq)
@@ -236,6 +251,8 @@ static int take(struct engine_cq *cq, int count, struct ibv_wc *entries)
 {
 	int taken = 0;
 
+	if (looks_empty(cq))
+		return 0;
 	pthread_mutex_lock(&cq->lock);
 	while (taken < count && take_oldest(cq, &entries[taken], NULL))
 		taken++;
@@ -249,6 +266,8 @@ static bool take_one(struct engine_cq *cq, struct engine_completion *completion)
 {
 	bool is_taken;
 
+	if (looks_empty(cq))
+		return false;
 	pthread_mutex_lock(&cq->lock);
 	is_taken = take_oldest(cq, &completion->wc, &completion->timestamp_ns);
 	pthread_mutex_unlock(&cq->lock);
@@ -319,6 +338,7 @@ enum cq_push_result cq_push(struct engine_cq *cq, struct cq_entry *entry)
 		completion_queue_pop(&cq->queue);
 	}
 	result = completion_queue_push(&cq->queue, entry);
+	show_count(cq);
 	if (result != CQ_PUSHED_HOLD)
 		return result;
 	hold_event(cq, entry->timestamp_ns);
@@ -370,12 +390,16 @@ static void wait_politely(struct engine_cq *cq, vbn_time now)
 static bool work(struct engine_cq *cq)
 {
 	struct engine *engine = cq->engine;
-	struct audience audience = {.cq = cq, .now = clock_now()};
+	struct audience audience = {.cq = cq};
 	bool has_found;
 
-	atomic_store_explicit(&engine->last_poll, audience.now, memory_order_relaxed);
 	engine_call_begin(engine);
-	has_found = progress(engine, false, &audience);
+	has_found = progress_rings(engine, cq);
+	if (!has_found) {
+		audience.now = clock_now();
+		atomic_store_explicit(&engine->last_poll, audience.now, memory_order_relaxed);
+		has_found = progress(engine, false, &audience);
+	}
 	engine_call_end(engine);
 	if (has_found)
 		atomic_store_explicit(&cq->idle_since, 0, memory_order_relaxed);

@@ -209,7 +209,8 @@ struct engine_cq {
 	struct engine *engine;
 	pthread_mutex_t lock;
 	struct completion_queue queue;
-	struct queue_memory memory; /* of the queue's entries */
+	_Atomic uint32_t shown_count; /* of entries in it, for who looks without the lock */
+	struct queue_memory memory;   /* of the queue's entries */
 	const struct queue_allocator *allocator;
 	bool ignores_overrun;
 	vbn_time last_stamp; /* of the youngest entry; under lock */
@@ -369,6 +370,11 @@ struct audience {
  * every link, warm or not. Returns whether anything was found.
  */
 bool progress(struct engine *engine, bool all, const struct audience *audience);
+/*
+ * The part of it that nobody should wait for: what processes of this host have written for us. Looks
+ * again and again for an instant, which costs less than all the rest that progress() looks after.
+ */
+bool progress_rings(struct engine *engine, struct engine_cq *cq);
 /* Acknowledgements that are held leave now: the program is going to wait. */
 void progress_release_acks(struct engine *engine);
 /* The same when the program ends. Waits for no lock. */

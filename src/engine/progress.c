@@ -27,6 +27,8 @@
  * and if it does not, the helper is woken by the descriptor.
  */
 #define KICK_ROUNDS_MAX 8
+/* Of a poller that waits for a packet: together some hundred nanoseconds. */
+#define RING_LOOKS 8
 
 struct receiver {
 	struct link_sink sink;
@@ -54,8 +56,7 @@ static void run_touched(struct pass *pass)
 		pthread_mutex_lock(&qp->lock);
 		/* It would cost a system call before the program can answer, and one of its own. */
 		pass->core.may_hold_ack =
-			(pass->has_told || qp->is_written) && qp->answer_trust && qp->link &&
-			!qp->link->link->properties.sends_for_nothing &&
+			(pass->has_told || qp->is_written) && qp->answer_trust &&
 			!atomic_load_explicit(&qp->engine->is_leaving, memory_order_relaxed);
 		qp->is_written = false;
 		run_qp(qp, pass);
@@ -476,6 +477,23 @@ bool progress(struct engine *engine, bool all, const struct audience *audience)
 	if (engine->self_link && has_packets(engine->self_link, pass->core.now))
 		has_found |= serve_link(engine, engine->self_link, pass);
 	leave_to_helper(engine, pass->core.now);
+	pass_end(pass);
+	return has_found;
+}
+
+bool progress_rings(struct engine *engine, struct engine_cq *cq)
+{
+	struct engine_link *link = atomic_load_explicit(&engine->shm_link, memory_order_acquire);
+	struct pass *pass;
+	bool has_found;
+
+	if (!link || !link_shm_has_packet(engine->rings, RING_LOOKS))
+		return false;
+	pass = pass_begin(engine);
+	pass->audience = (struct audience){.cq = cq, .now = pass->core.now};
+	atomic_store_explicit(&engine->last_poll, pass->core.now, memory_order_relaxed);
+	serve_held_acks(engine, pass, VBN_TIME_NEVER - 1, true);
+	has_found = serve_link(engine, link, pass);
 	pass_end(pass);
 	return has_found;
 }

@@ -250,7 +250,8 @@ void run_qp(struct engine_qp *qp, struct pass *pass)
 	if (!has_more)
 		deadline = qp_next_deadline(qp->qp);
 	deadline = vbn_time_min(deadline, datagrams_at);
-	timers_set(&engine->timers, &qp->timer, deadline);
+	if (!timers_set_at_latest(&engine->timers, &qp->timer, deadline))
+		deadline = VBN_TIME_NEVER;
 	/* Few are ever held, and the timers of all QPs share one lock. */
 	if (ack_deadline != VBN_TIME_NEVER || timer_is_set(&qp->ack_timer))
 		timers_set(&engine->held_acks, &qp->ack_timer, ack_deadline);

@@ -46,6 +46,7 @@ struct sleeper {
 	_Atomic bool is_leased;	       /* asleep with the links disarmed */
 	_Atomic uint64_t armed;	       /* links that know that it waits for them, a bit each */
 	/* The sleeper's own. */
+	bool has_worked; /* the last turn brought packets */
 	uint64_t lease_ns;
 	uint64_t calls_seen; /* how many calls of the program had been, */
 	vbn_time seen_at;    /* and when */

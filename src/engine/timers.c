@@ -115,6 +115,15 @@ void timers_set(struct timers *timers, struct timer *timer, vbn_time deadline)
 	pthread_mutex_unlock(&timers->lock);
 }
 
+bool timers_set_at_latest(struct timers *timers, struct timer *timer, vbn_time deadline)
+{
+	/* Nobody else changes the deadline; who pops it just now will look at its owner. */
+	if (deadline == VBN_TIME_NEVER || (timer_is_set(timer) && timer->deadline <= deadline))
+		return false;
+	timers_set(timers, timer, deadline);
+	return true;
+}
+
 struct timer *timers_pop(struct timers *timers, vbn_time now, bool (*pin)(struct timer *timer))
 {
 	struct timer *timer = NULL;

@@ -38,6 +38,11 @@ static inline bool timer_is_set(const struct timer *timer)
 {
 	return atomic_load_explicit(&timer->index, memory_order_relaxed) != 0;
 }
+/*
+ * The timer fires at @deadline or before: one that is set for an earlier time stays, and its owner,
+ * looked at too soon, sets it anew. That is rare, and deadlines mostly move on. True: it was set.
+ */
+bool timers_set_at_latest(struct timers *timers, struct timer *timer, vbn_time deadline);
 /* NEVER unsets it. After this nobody who pops it still looks at its owner without a pin. */
 void timers_set(struct timers *timers, struct timer *timer, vbn_time deadline);
 /*

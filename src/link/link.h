@@ -256,6 +256,8 @@ struct link_shm_peer {
 void link_shm_attach(struct link *link, const struct link_shm_peer *peer);
 /* What is sent to it is dropped from now on. */
 void link_shm_peer_died(struct link *link, uint32_t number, uint32_t generation);
+/* Whether a packet is there, or comes within @looks looks, which takes a moment. Any thread. */
+bool link_shm_has_packet(const struct link *link, uint32_t looks);
 /* When it last found the ring from us empty; valid as long as the link. Attached ones only. */
 const _Atomic vbn_time *link_shm_served_at(const struct link *link, uint32_t number);
 

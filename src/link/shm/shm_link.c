@@ -37,6 +37,8 @@
 #define OVERFLOW_BYTES_MAX (64u << 20)
 /* How often to look where nobody can wake us. */
 #define DEAF_NS VBN_MILLISECOND
+/* So old may be what we show of our looking: the peer reads it for each request, and would wait. */
+#define SHOWN_NS (50 * VBN_MICROSECOND)
 
 struct overflow {
 	STAILQ_ENTRY(overflow) next;
@@ -61,6 +63,7 @@ struct peer {
 	_Atomic uint64_t inbound_members; /* whose session is to be read */
 	struct ring_reader reader;	  /* of who receives, as what follows */
 	bool is_told_broken;
+	vbn_time shown_until; /* served_at is young enough */
 };
 
 struct shm_link {
@@ -295,6 +298,7 @@ static uint32_t read_peer(struct shm_link *shm, struct peer *peer, struct link_s
 	if (members != atomic_load_explicit(&reader->members, memory_order_relaxed)) {
 		ring_reader_begin(reader, peer->inbound, members);
 		peer->is_told_broken = false;
+		peer->shown_until = 0;
 	}
 	while (taken < budget && ring_reader_look(reader, &packet)) {
 		deliver(&packet, sink);
@@ -306,8 +310,10 @@ static uint32_t read_peer(struct shm_link *shm, struct peer *peer, struct link_s
 		tell_writer(shm, peer);
 	}
 	tell_broken(peer, sink);
-	if (taken < budget)
+	if (taken < budget && now >= peer->shown_until) {
 		atomic_store_explicit(&peer->inbound->served_at, now, memory_order_relaxed);
+		peer->shown_until = vbn_time_add(now, SHOWN_NS);
+	}
 	return taken;
 }
 
@@ -326,6 +332,36 @@ static uint32_t shm_receive(struct link *link, struct link_sink *sink, uint32_t 
 		taken += read_peer(shm, peer, sink, budget, now);
 	}
 	return taken;
+}
+
+static bool has_packet(const struct shm_link *shm)
+{
+	uint32_t count = atomic_load_explicit(&shm->peer_count, memory_order_acquire);
+
+	for (uint32_t i = 0; i < count; i++)
+		if (ring_reader_has_packet(&shm->peers[shm->numbers[i]].reader))
+			return true;
+	return false;
+}
+
+/* The other thread of a core has it to itself for that long. */
+static void pause_briefly(void)
+{
+#ifdef __x86_64__
+	__builtin_ia32_pause();
+#endif
+}
+
+bool link_shm_has_packet(const struct link *link, uint32_t looks)
+{
+	const struct shm_link *shm = (const struct shm_link *)link;
+
+	while (looks--) {
+		if (has_packet(shm))
+			return true;
+		pause_briefly();
+	}
+	return false;
 }
 
 /* --- sleeping --- */
