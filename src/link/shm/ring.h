@@ -65,7 +65,7 @@ struct ring {
 	/* The writer waits for room; taken back by the reader that wakes it. */
 	_Alignas(64) _Atomic uint32_t waits;
 	/* The reader's. */
-	_Alignas(64) _Atomic uint64_t taken;
+	_Alignas(64) _Atomic uint64_t taken;	 /* ring_taken_of() */
 	_Alignas(64) _Atomic vbn_time served_at; /* when it found the ring empty last */
 	/* Set by the reader; taken back by the writer that wakes it. */
 	_Alignas(64) _Atomic uint32_t is_asleep;

@@ -34,6 +34,15 @@ static inline uint64_t ring_head_stamp(uint32_t nonce, uint64_t position)
 	return (uint64_t)(nonce + (uint32_t)position) << 32;
 }
 
+/*
+ * What the reader says in `taken`: of which session, and the lower half of its position. A reader that
+ * was late may say it of an earlier session when a new one has begun.
+ */
+static inline uint64_t ring_taken_of(uint32_t nonce, uint64_t position)
+{
+	return ring_head_stamp(nonce, position) | (uint32_t)position;
+}
+
 static inline uint64_t ring_head_of(uint32_t bytes, uint32_t path, bool is_damaged)
 {
 	return bytes | (uint64_t)path << 16 | (is_damaged ? RING_HEAD_IS_DAMAGED : 0);

@@ -146,7 +146,8 @@ void ring_reader_show_taken(struct ring_reader *reader)
 	if (reader->taken == position)
 		return;
 	reader->taken = position;
-	atomic_store_explicit(&reader->ring->taken, position, memory_order_release);
+	atomic_store_explicit(&reader->ring->taken, ring_taken_of(reader->nonce, position),
+			      memory_order_release);
 }
 
 bool ring_reader_must_tell(struct ring_reader *reader)

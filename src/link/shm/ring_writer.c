@@ -75,11 +75,22 @@ static bool has_room(const struct ring_writer *writer, uint32_t lines)
 	return used <= RING_LINES && used + lines + 1 <= RING_LINES;
 }
 
+/* What is said of another session says nothing of this one. */
+static void read_taken(struct ring_writer *writer)
+{
+	uint64_t word = atomic_load_explicit(&writer->ring->taken, memory_order_acquire);
+	uint32_t position = (uint32_t)word;
+
+	if (word == ring_taken_of(writer->nonce, position))
+		writer->taken =
+			writer->position - (uint32_t)((uint32_t)writer->position - position);
+}
+
 static bool find_room(struct ring_writer *writer, uint32_t lines)
 {
 	if (has_room(writer, lines))
 		return true;
-	writer->taken = atomic_load_explicit(&writer->ring->taken, memory_order_acquire);
+	read_taken(writer);
 	return has_room(writer, lines);
 }
 

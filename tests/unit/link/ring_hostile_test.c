@@ -296,32 +296,43 @@ static void fill_ring(void)
 		assert_true(++i < RING_LINES);
 }
 
+static void say_taken(uint64_t position)
+{
+	atomic_store(&ring->taken, ring_taken_of((uint32_t)SESSION, position));
+}
+
 static void nothing_was_taken_like_this(void **state)
 {
-	const uint64_t wrong[] = {1,
-				  2,
-				  RING_LINES,
-				  1ull << 31,
-				  1ull << 32,
-				  1ull << 63,
-				  (uint64_t)-1,
-				  (uint64_t)-RING_LINES,
-				  (uint64_t)-2 * RING_LINES};
+	const uint32_t wrong[] = {1, 2, RING_LINES, 1u << 31, -1u - RING_LINES, -2u * RING_LINES};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		begin_both();
 		go_to(RING_LINES + 10);
 		fill_ring();
-		atomic_store(&ring->taken, writer.position + wrong[i]);
-		if (wrong[i] >= (uint64_t)-RING_LINES)
-			continue; /* as if it had been read: his own loss */
+		say_taken(writer.position + wrong[i]);
 		assert_null(ring_writer_place(&writer, BTH_BYTES));
 		assert_null(ring_writer_place(&writer, RING_PACKET_BYTES_MAX));
 	}
 	/* It counts right again. */
-	atomic_store(&ring->taken, writer.position);
+	say_taken(writer.position);
 	assert_non_null(ring_writer_place(&writer, RING_PACKET_BYTES_MAX));
+}
+
+static void another_session_was_taken(void **state)
+{
+	const uint64_t words[] = {0, 1, (uint64_t)-1, RING_LINES + 20,
+				  ring_taken_of((uint32_t)SESSION + 1, RING_LINES + 20)};
+
+	(void)state;
+	go_to(RING_LINES + 10);
+	fill_ring();
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		atomic_store(&ring->taken, words[i]);
+		assert_null(ring_writer_place(&writer, BTH_BYTES));
+	}
+	say_taken(RING_LINES + 20);
+	assert_non_null(ring_writer_place(&writer, BTH_BYTES));
 }
 
 static void paths_are_overwritten(void **state)
@@ -463,6 +474,7 @@ int main(void)
 		TEST(the_session_changes),
 		TEST(the_session_is_none),
 		TEST(nothing_was_taken_like_this),
+		TEST(another_session_was_taken),
 		TEST(paths_are_overwritten),
 		TEST(whatever_is_written),
 		TEST(whatever_the_reader_writes),

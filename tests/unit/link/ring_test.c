@@ -231,7 +231,7 @@ static void stamps_wrap_around(void **state)
 		ring_writer_begin(&writer, ring, ring_members(OWN, THEIRS), SESSION);
 		ring_reader_begin(&reader, ring, ring_members(OWN, THEIRS));
 		writer.position = writer.taken = reader.position = starts[i];
-		atomic_store(&ring->taken, starts[i]);
+		reader.taken = starts[i];
 		atomic_store(ring_head_at(ring, starts[i]), 0);
 		assert_int_equal(ring_writer_path(&writer, &(struct link_path){.entropy = 0}), 0);
 		write_and_take_lines(3 * RING_LINES);
@@ -369,6 +369,30 @@ static void a_successor_begins_anew(void **state)
 	assert_true(is_packet(packet.bytes, 100, 40));
 }
 
+/* A reader that was late shows what it took of the old session after the new one began. */
+static void a_late_reader_does_no_harm(void **state)
+{
+	uint32_t written = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 10; i++)
+		assert_true(write_one(&writer, i, 500, 0));
+	for (uint32_t i = 0; i < 10; i++)
+		expect_packet(i, 500);
+	ring_writer_begin(&writer, ring, ring_members(OWN + 1, THEIRS), SESSION + 0x1000);
+	ring_reader_show_taken(&reader);
+	assert_int_equal(ring_writer_path(&writer, &(struct link_path){.entropy = 0}), 0);
+	while (write_one(&writer, written, 40, 0))
+		written++;
+	assert_int_equal(written, RING_LINES - 1);
+	ring_reader_begin(&reader, ring, ring_members(OWN + 1, THEIRS));
+	for (uint32_t i = 0; i < written; i++)
+		expect_packet(i, 40);
+	ring_reader_show_taken(&reader);
+	assert_true(write_one(&writer, written, 40, 0));
+	expect_packet(written, 40);
+}
+
 /* --- at once --- */
 
 #define RACED 20000u
@@ -418,15 +442,25 @@ static void both_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(every_length_arrives),	 TEST(runs_arrive_in_order),
-		TEST(damage_and_paths_are_told), TEST(fewer_bytes_than_asked_for),
-		TEST(a_full_ring_takes_nothing), TEST(the_end_is_skipped),
-		TEST(the_end_is_used),		 TEST(no_room_behind_the_skip),
-		TEST(old_payload_is_no_head),	 TEST(stamps_wrap_around),
-		TEST(who_waits_is_told_once),	 TEST(who_sleeps_is_woken_once),
-		TEST(paths_are_entered_once),	 TEST(paths_that_differ_are_two),
-		TEST(the_reader_may_be_first),	 TEST(other_peoples_sessions_are_not_read),
-		TEST(a_successor_begins_anew),	 TEST(both_at_once),
+		TEST(every_length_arrives),
+		TEST(runs_arrive_in_order),
+		TEST(damage_and_paths_are_told),
+		TEST(fewer_bytes_than_asked_for),
+		TEST(a_full_ring_takes_nothing),
+		TEST(the_end_is_skipped),
+		TEST(the_end_is_used),
+		TEST(no_room_behind_the_skip),
+		TEST(old_payload_is_no_head),
+		TEST(stamps_wrap_around),
+		TEST(who_waits_is_told_once),
+		TEST(who_sleeps_is_woken_once),
+		TEST(paths_are_entered_once),
+		TEST(paths_that_differ_are_two),
+		TEST(the_reader_may_be_first),
+		TEST(other_peoples_sessions_are_not_read),
+		TEST(a_successor_begins_anew),
+		TEST(a_late_reader_does_no_harm),
+		TEST(both_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
