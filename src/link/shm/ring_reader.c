@@ -28,12 +28,19 @@ static enum ring_reader_state state_of(const struct ring_reader *reader)
 	return (enum ring_reader_state)atomic_load_explicit(&reader->state, memory_order_relaxed);
 }
 
-/* The session of the writer that we expect; 0: it has not begun. */
+/*
+ * The session of the writer that we expect; 0: it has not begun. It has to stand there before and after
+ * the members are read, or it may be the predecessor's.
+ */
 static uint64_t find_session(const struct ring_reader *reader)
 {
-	uint64_t session = atomic_load(&reader->ring->session);
+	struct ring *ring = reader->ring;
+	uint64_t session = atomic_load(&ring->session);
+	uint64_t members = atomic_load(&ring->members);
 
-	return atomic_load(&reader->ring->members) == atomic_load(&reader->members) ? session : 0;
+	if (members != atomic_load(&reader->members) || session != atomic_load(&ring->session))
+		return 0;
+	return session;
 }
 
 static bool begins(struct ring_reader *reader)

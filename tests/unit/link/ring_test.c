@@ -437,6 +437,50 @@ static void both_at_once(void **state)
 	expect_nothing();
 }
 
+#define SUCCESSORS 5000u
+
+static _Atomic uint32_t generation_read;
+
+static void *succeed_one_another(void *argument)
+{
+	(void)argument;
+	for (uint32_t i = 1; i <= SUCCESSORS; i++) {
+		while (atomic_load(&generation_read) + 1 < i)
+			sched_yield();
+		ring_writer_begin(&writer, ring, ring_members(i, THEIRS), (uint64_t)i << 20 | 1);
+		ring_writer_path(&writer, &(struct link_path){.entropy = 0});
+		write_one(&writer, i, 40, 0);
+	}
+	return NULL;
+}
+
+/*
+ * A reader that looks while a session takes the place of another one: it begins with the one that
+ * it expects, and not with half of each.
+ */
+static void sessions_change_under_the_reader(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	atomic_store(&generation_read, 0);
+	assert_int_equal(pthread_create(&thread, NULL, succeed_one_another, NULL), 0);
+	for (uint32_t i = 1; i <= SUCCESSORS; i++) {
+		struct ring_packet packet;
+
+		ring_reader_begin(&reader, ring, ring_members(i, THEIRS));
+		while (!ring_reader_look(&reader, &packet)) {
+			assert_false(ring_reader_is_broken(&reader));
+			if (i % 64 == 0)
+				sched_yield();
+		}
+		assert_true(is_packet(packet.bytes, i, 40));
+		ring_reader_done(&reader, &packet);
+		atomic_store(&generation_read, i);
+	}
+	pthread_join(thread, NULL);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_ring, close_ring)
 
 int main(void)
@@ -461,6 +505,7 @@ int main(void)
 		TEST(a_successor_begins_anew),
 		TEST(a_late_reader_does_no_harm),
 		TEST(both_at_once),
+		TEST(sessions_change_under_the_reader),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
