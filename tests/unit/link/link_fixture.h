@@ -21,7 +21,7 @@
 
 struct kept_packet {
 	struct link_packet packet; /* its bytes point below */
-	uint8_t bytes[PACKET_HEADER_BYTES_MAX + PACKET_MTU_MAX];
+	uint8_t bytes[PACKET_HEADER_BYTES_MAX + PACKET_MTU_MAX + 3];
 };
 
 struct keeper {

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What tests of the shm link share: processes as far as the link knows them (a number, a generation,
+ * a socket to be woken by), and the memory between them.
+ */
+#ifndef VBN_TESTS_SHM_FIXTURE_H
+#define VBN_TESTS_SHM_FIXTURE_H
+
+#include "unit/link/link_fixture.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "link/shm/ring.h"
+
+#define ENDS_MAX 4u
+
+/* rings[from][to] */
+extern uint8_t shm_rings[ENDS_MAX][ENDS_MAX][LINK_SHM_RING_BYTES];
+
+struct end {
+	uint32_t number, generation;
+	struct descriptor wake;
+	struct link_shm_name name;
+	struct link *link;
+};
+
+static inline struct ring *ring_between(const struct end *from, const struct end *to)
+{
+	return (struct ring *)(void *)shm_rings[from->number][to->number];
+}
+
+static inline void end_open(struct end *end, uint32_t number, uint32_t generation)
+{
+	struct link_shm_options options = {.generation = generation, .wake = &end->wake};
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	*end = (struct end){.number = number, .generation = generation};
+	/* The system gives it a name. */
+	assert_int_equal(bind(fd, (const struct sockaddr *)&address,
+			      offsetof(struct sockaddr_un, sun_path)),
+			 0);
+	end->name.length = sizeof(end->name.address);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&end->name.address, &end->name.length),
+			 0);
+	end->wake = descriptor_adopt(fd);
+	options.wake_name = end->name;
+	assert_int_equal(link_shm_open(&options, &end->link), 0);
+}
+
+static inline void end_close(struct end *end)
+{
+	end->link->ops->close(end->link);
+	descriptor_close(&end->wake);
+}
+
+/* @own learns of @peer, as at RTR. */
+static inline void end_attach(const struct end *own, const struct end *peer)
+{
+	static uint64_t session = 1000;
+	struct link_shm_peer facts = {
+		.number = peer->number,
+		.generation = peer->generation,
+		.session = ++session * 0x9e3779b97f4a7c15ull,
+		.outbound = ring_between(own, peer),
+		.inbound = ring_between(peer, own),
+		.wake_name = peer->name,
+	};
+
+	link_shm_attach(own->link, &facts);
+}
+
+static inline void ends_connect(const struct end *a, const struct end *b)
+{
+	end_attach(a, b);
+	end_attach(b, a);
+}
+
+static inline int end_try_route(const struct end *own, const struct end *peer, uint8_t mark,
+				struct link_route *route)
+{
+	struct link_path path = {.source = address_of("127.66.14.1"),
+				 .destination = address_of("127.66.14.2"),
+				 .traffic_class = mark,
+				 .hop_limit = 7,
+				 .peer = peer->number,
+				 .peer_generation = peer->generation};
+
+	path.source.gid[15] = (uint8_t)own->number;
+	path.destination.gid[15] = (uint8_t)peer->number;
+	return own->link->ops->open_route(own->link, &path, route);
+}
+
+static inline struct link_route end_route(const struct end *own, const struct end *peer)
+{
+	struct link_route route;
+
+	assert_int_equal(end_try_route(own, peer, 5, &route), 0);
+	return route;
+}
+
+static inline void end_send(const struct end *own, const struct link_route *route, uint32_t number,
+			    uint32_t payload)
+{
+	static _Thread_local struct send_batch batch;
+
+	batch.message_count = batch.bytes_used = 0;
+	add_message(&batch, number, payload);
+	own->link->ops->send(own->link, route, &batch, 1);
+}
+
+static inline uint32_t end_receive(const struct end *own, struct keeper *keeper, uint32_t budget)
+{
+	return own->link->ops->receive(own->link, &keeper->sink, budget, 1);
+}
+
+static inline bool end_is_woken(const struct end *end)
+{
+	struct pollfd entry = {.fd = end->wake.fd, .events = POLLIN};
+
+	return poll(&entry, 1, 0) == 1;
+}
+
+#endif
