@@ -239,8 +239,12 @@ bool host_has_receiver(const struct host *host, const struct link_address *addre
 
 uint32_t host_sharing(const struct host *host, uint32_t slot)
 {
-	const struct registry_slot *room = registry_slot(&host->registry, slot);
+	const struct registry_slot *room;
 
+	/* It may be made of a number that is none of a QP. */
+	if (slot >= HOST_SLOTS)
+		return 0;
+	room = registry_slot(&host->registry, slot);
 	return registry_generation_is_member(atomic_load(&room->generation))
 		       ? atomic_load(&room->sharing)
 		       : 0;
