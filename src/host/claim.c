@@ -162,13 +162,14 @@ static void close_names(struct host *host)
 void host_claim_release(struct host *host)
 {
 	if (host->own) {
+		/* First: once the slot is empty nobody buries it. */
+		host_rings_reclaim(host, host->slot);
 		clear_slot(host->own);
 		finish_slot(host->own, 0);
 		host_changed(host);
 		/* Nothing comes to our sockets from now on, and nothing rots in them. */
 		steering_update_all(host);
 		group_empty_slot(host, host->slot);
-		host_rings_reclaim(host, host->slot);
 	}
 	host->own = NULL;
 	close_names(host);
@@ -184,12 +185,12 @@ bool host_bury(struct host *host, uint32_t slot, uint32_t generation)
 		return false;
 	/* Somebody may have buried it before, and another one may have lived there since. */
 	if (atomic_load(&dead->generation) == generation) {
+		host_rings_reclaim(host, slot);
 		clear_slot(dead);
 		finish_slot(dead, 0);
 		host_changed(host);
 		steering_update_all(host);
 		group_empty_slot(host, slot);
-		host_rings_reclaim(host, slot);
 	}
 	close(claim);
 	return true;

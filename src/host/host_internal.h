@@ -101,8 +101,8 @@ int host_wake_open(struct host *host);
 /* Unmaps all. In the child of a fork they are not mapped: then they are only forgotten. */
 void host_rings_close(struct host *host, bool is_inherited);
 /*
- * The memory of rings to and from @slot, whose claim the caller holds and which is empty, goes back to
- * the system. Left out are those that its peers may still read.
+ * The memory of rings to and from @slot, whose claim the caller holds and whose member ends, goes back
+ * to the system. Left out are those that its peers may still read.
  */
 void host_rings_reclaim(struct host *host, uint32_t slot);
 

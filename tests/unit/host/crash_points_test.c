@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A member dies before its n-th store into the registry, for every n of joining, opening an
- * address, claiming ports, listening, burying and leaving. Whoever comes next must join, receive,
- * claim the same ports, and find no trace.
+ * address, claiming ports, listening, writing into rings, burying and leaving. Whoever comes next must
+ * join, receive, claim the same ports, and find no trace.
  */
 #include "unit/host/members.h"
 
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "host/rings.h"
 
 /* More than a whole life has; a life that needs more fails the test. */
 #define STORES_MAX 2000
@@ -43,6 +46,20 @@ static int use_ports(struct host *host, struct host_ports **ports)
 	return error;
 }
 
+/* To and from a slot that nobody has: nobody reads them. */
+static bool use_rings(struct host *host)
+{
+	uint32_t other = (host_slot(host) + HOST_SLOTS / 2) % HOST_SLOTS;
+	void *out = host_ring_map(host, host_slot(host), other);
+	void *in = host_ring_map(host, other, host_slot(host));
+
+	if (!out || !in)
+		return false;
+	memset(out, 1, LINK_SHM_RING_BYTES);
+	memset(in, 1, LINK_SHM_RING_BYTES);
+	return true;
+}
+
 /* In a child: a life that ends before store @n. */
 static void live(const struct link_address *address, uint32_t n, uint32_t dead_slot)
 {
@@ -53,7 +70,7 @@ static void live(const struct link_address *address, uint32_t n, uint32_t dead_s
 
 	stores_left = n;
 	atomic_store(&host_store_hook, die_at_last_store);
-	if (host_join(&(struct host_options){0}, &host, &why) != 0)
+	if (host_join(&(struct host_options){.sharing = REGISTRY_SHARES_MEMORY}, &host, &why) != 0)
 		_exit(1);
 	/* Whatever happened to it meanwhile: somebody who is dead is buried. */
 	if (dead_slot != HOST_SLOT_NONE)
@@ -62,6 +79,8 @@ static void live(const struct link_address *address, uint32_t n, uint32_t dead_s
 		_exit(2);
 	if (use_ports(host, &ports) != 0)
 		_exit(3);
+	if (!use_rings(host))
+		_exit(4);
 	host_ports_close(ports);
 	descriptor_close(&receiver);
 	host_leave(host);
@@ -103,6 +122,9 @@ static void come_after(const struct link_address *address, uint32_t expected)
 	assert_int_equal(member_join(&next), 0);
 	assert_int_equal(count_members(next.host), expected);
 	assert_int_equal(count_unburied(next.host), expected);
+	assert_int_equal(ring_memory(next.host), 0);
+	for (uint32_t slot = 0; slot < HOST_SLOTS; slot++)
+		assert_int_equal(registry_slot(&next.host->registry, slot)->sharing, 0);
 	assert_int_equal(member_open(&next, address), 0);
 	assert_true(is_reached(&next, address));
 	assert_int_equal(use_ports(next.host, &ports), 0);

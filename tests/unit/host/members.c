@@ -499,3 +499,18 @@ uint32_t count_members(const struct host *host)
 		count += registry_read(&host->registry, slot, &member);
 	return count;
 }
+
+uint64_t ring_memory(const struct host *host)
+{
+	off_t at = (off_t)registry_ring_offset(0, 0);
+	uint64_t bytes = 0;
+
+	while ((at = lseek(host->registry_file.fd, at, SEEK_DATA)) >= 0) {
+		off_t end = lseek(host->registry_file.fd, at, SEEK_HOLE);
+
+		assert_true(end > at);
+		bytes += (uint64_t)(end - at);
+		at = end;
+	}
+	return bytes;
+}

@@ -82,5 +82,7 @@ uint32_t lowest_slot(const struct host_slot_set *set);
 /* Descriptors of this process. */
 size_t count_descriptors(void);
 uint32_t count_members(const struct host *host);
+/* Bytes of the registry's file that hold rings. */
+uint64_t ring_memory(const struct host *host);
 
 #endif
