@@ -182,8 +182,6 @@ static int wait_until(struct waits *waits, struct deputy *deputy, vbn_time until
 static enum sleep_end read_waits(struct engine *engine, struct sleeper *sleeper,
 				 const struct waits *waits, int ready)
 {
-	if (ready < 0 && errno == EINTR)
-		return SLEEP_INTERRUPTED;
 	if (ready <= 0)
 		return waits->has_packets ? SLEEP_HAS_PACKETS : SLEEP_IS_OVER;
 	if (waits->entries[0].revents) {
@@ -205,7 +203,7 @@ static enum sleep_end sleep_until(struct engine *engine, struct sleeper *sleeper
 {
 	vbn_time now = clock_now();
 	struct waits waits;
-	int ready;
+	int ready, error;
 
 	waits.entries[0] = (struct pollfd){.fd = wake_descriptor(sleeper, now), .events = POLLIN};
 	waits.entries[1] = (struct pollfd){
@@ -217,12 +215,14 @@ static enum sleep_end sleep_until(struct engine *engine, struct sleeper *sleeper
 	until = announce_sleep(engine, sleeper, until, watch);
 	until = add_links(engine, sleeper, watch, now, &waits, until);
 	ready = wait_until(&waits, deputy, until, now);
-	if (ready < 0 && errno == ECANCELED)
+	error = ready < 0 ? errno : 0;
+	if (error == ECANCELED)
 		return SLEEP_DISMISSED;
+	/* It makes system calls. */
 	sleeper_disarm(engine, sleeper);
 	atomic_store(&sleeper->sleeps_until, 0);
 	atomic_store(&sleeper->is_leased, false);
-	return read_waits(engine, sleeper, &waits, ready);
+	return error == EINTR ? SLEEP_INTERRUPTED : read_waits(engine, sleeper, &waits, ready);
 }
 
 void sleeper_nap(struct sleeper *sleeper, uint64_t duration_ns)

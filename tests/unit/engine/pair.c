@@ -20,6 +20,14 @@ const char *__tsan_default_suppressions(void)
 }
 #endif
 
+/*
+ * Programs are built twice: the second time engines that are not one reach each other through
+ * memory, as "shm" has it.
+ */
+#ifndef PAIR_LINK
+#define PAIR_LINK LINK_CHOICE_AUTO
+#endif
+
 const struct pair_settings pair_usual = {.depth = 64, .timeout = 14, .retry_cnt = 7};
 
 #define ACCESS \
@@ -29,7 +37,10 @@ const struct pair_settings pair_usual = {.depth = 64, .timeout = 14, .retry_cnt 
 static struct engine *open_engine(const char *address, const struct pair_settings *wanted)
 {
 	struct settings settings = {
-		.has_address = true, .has_no_share = wanted->is_alone, .fault_spec = wanted->fault};
+		.link = wanted->is_alone ? LINK_CHOICE_AUTO : PAIR_LINK,
+		.has_address = true,
+		.has_no_share = wanted->is_alone,
+		.fault_spec = wanted->fault};
 	struct engine *engine;
 
 	assert_true(settings_parse_address(address, &settings.address));
