@@ -5,7 +5,9 @@
 
 void ring_reader_begin(struct ring_reader *reader, struct ring *ring, uint64_t members)
 {
-	reader->ring = ring;
+	/* Others may ask for packets meanwhile. */
+	if (reader->ring != ring)
+		reader->ring = ring;
 	reader->path_count = 0;
 	reader->taken = 0;
 	atomic_store(&reader->state, RING_AWAITED);
