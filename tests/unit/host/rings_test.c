@@ -256,19 +256,22 @@ static bool is_mapped(const uint8_t *bytes)
 /* The child begins a life of its own, in which it maps rings of its own. */
 static void child_of_fork(struct member *inherited, const uint8_t *ring)
 {
-	struct member own, peer;
+	struct member own = {.host = NULL}, peer = {.host = NULL};
+	const char *why;
 
 	if (is_mapped(ring))
 		_exit(1);
 	descriptor_close(&inherited->receiver);
 	host_close_inherited(inherited->host);
-	if (member_join(&own) != 0 || member_join(&peer) != 0)
+	/* The parent answers; here is no thread that does. */
+	if (host_join(&(struct host_options){0}, &own.host, &why) != 0 ||
+	    host_join(&(struct host_options){0}, &peer.host, &why) != 0)
 		_exit(2);
 	if (map(&own, slot_of(&own), slot_of(&peer)) != map(&peer, slot_of(&own), slot_of(&peer)))
 		_exit(3);
 	memset(map(&own, slot_of(&own), slot_of(&peer)), 9, LINK_SHM_RING_BYTES);
-	member_leave(&own);
-	member_leave(&peer);
+	host_leave(own.host);
+	host_leave(peer.host);
 	_exit(0);
 }
 
