@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Pairs exchange messages under one address while processes are killed, stopped and forked.
 
-Usage: chaos.py --build DIR [--seeds FIRST:END] [--members N] [--seconds S] [--no-forks]
+Usage: chaos.py --build DIR [--link LINK] [--seeds FIRST:END] [--members N] [--seconds S] [--no-forks]
 
 For each seed: N processes in pairs; one in four is killed at some moment, one of these after it
 was copied by a raw clone() that keeps its descriptors; of the others some are stopped for a
@@ -99,7 +99,7 @@ def main(argv):
     first, end = (int(part) for part in options.seeds.split(":"))
     for seed in range(first, end):
         began = time.monotonic()
-        place = members.Place(options.build, members.own_address(seed))
+        place = members.Place(options.build, members.own_address(seed), options.link)
         print(f"seed {seed} (again with --seeds {seed}:{seed + 1}) on {place.address}", flush=True)
         killed, lost = run_seed(place, seed, options)
         print(f"  {options.members} members, {killed} killed, {lost} lost their partner, "

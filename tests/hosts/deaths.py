@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Members of one host that die in numbers: at once, and one after the other.
 
-Usage: deaths.py --build DIR [--joins N]
+Usage: deaths.py --build DIR [--link LINK] [--joins N]
 
 After several died at once, those who are left and those who come are reached. After N programs
-came and went, the survivors hold no more descriptors than before, and the system no more
-sockets. What the system holds is counted in a network namespace of the test's own, where one can
+came and went, the survivors hold no more descriptors and memory than before, and the system no
+more sockets. What the system holds is counted in a network namespace of the test's own, where one can
 be made.
 """
 import os
@@ -26,6 +26,8 @@ AT_ONCE = 4
 SOCKETS_TOLERANCE = 40
 ALONE = "VERBENA_TEST_IS_ALONE"
 LIFE_SECONDS = 0.5
+# Rooms in the registry that somebody had for the first time, and looks at empty rings.
+REGISTRY_TOLERANCE = 1 << 20
 
 
 def start_pairs(group, seed, count, milliseconds):
@@ -43,8 +45,21 @@ def kill_at_once(killed):
         member.signal(signal.SIGKILL)
 
 
+def settle_registry(keeper, empty):
+    """All rings of those who died or left are given back, soon."""
+    deadline = time.monotonic() + END_SECONDS
+    while keeper.registry_bytes() > empty + REGISTRY_TOLERANCE:
+        if time.monotonic() > deadline:
+            raise members.Failed(f"the registry took {empty} bytes, and takes "
+                                 f"{keeper.registry_bytes()} when all others are gone")
+        os.sched_yield()
+
+
 def several_at_once(place):
     with members.Group(place) as group:
+        keeper = group.start("hold_address", stdin=subprocess.PIPE)
+        keeper.line("held")
+        empty = keeper.registry_bytes()
         pairs = start_pairs(group, 1, PAIRS, members.OPEN_END_MS)
         # Three pairs as a whole, and one end of a fourth.
         killed = [member for ends in pairs[:KILLED_PAIRS] for member in ends]
@@ -59,6 +74,9 @@ def several_at_once(place):
         if status != members.GONE:
             raise members.Failed(f"{widow} lost its partner and ended with {status}"
                                  f"{widow.said()}")
+        settle_registry(keeper, empty)
+        keeper.child.stdin.close()
+        members.expect_done([keeper], deadline)
     print(f"{len(killed) + 1} of {2 * PAIRS} killed at once: the others and "
           f"{2 * len(newcomers)} newcomers were reached", flush=True)
 
@@ -79,6 +97,7 @@ class Held:
 
     def __init__(self, survivors):
         self.descriptors = [member.descriptors() for member in survivors]
+        self.registry_bytes = survivors[0].registry_bytes()
         self.unix_sockets, self.names = unix_names()
         self.udp_sockets = udp_sockets()
 
@@ -87,6 +106,9 @@ class Held:
         for number, (then, now) in enumerate(zip(before.descriptors, self.descriptors)):
             if now > then + members.DESCRIPTORS_LATE:
                 return f"survivor {number} held {then} descriptors, now {now}"
+        if self.registry_bytes > before.registry_bytes + REGISTRY_TOLERANCE:
+            return (f"the registry took {before.registry_bytes} bytes, now "
+                    f"{self.registry_bytes}")
         if self.names > before.names:
             return f"there were {before.names} abstract names, now {self.names}"
         if self.udp_sockets > before.udp_sockets + SOCKETS_TOLERANCE:
@@ -96,7 +118,8 @@ class Held:
         return None
 
     def __str__(self):
-        return (f"descriptors {self.descriptors}, {self.names} names, {self.unix_sockets} unix "
+        return (f"descriptors {self.descriptors}, {self.registry_bytes >> 10} KiB of registry, "
+                f"{self.names} names, {self.unix_sockets} unix "
                 f"and {self.udp_sockets} UDP sockets")
 
 
@@ -161,8 +184,8 @@ def main(argv):
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     else:
         move_to_own_namespace()
-    several_at_once(members.Place(options.build, members.own_address(0)))
-    many_lives(members.Place(options.build, members.own_address(1)), options.joins)
+    several_at_once(members.Place(options.build, members.own_address(0), options.link))
+    many_lives(members.Place(options.build, members.own_address(1), options.link), options.joins)
 
 
 if __name__ == "__main__":

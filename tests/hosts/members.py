@@ -34,6 +34,8 @@ class Failed(Exception):
 def parser_of(text):
     parser = argparse.ArgumentParser(description=text)
     parser.add_argument("--build", required=True)
+    parser.add_argument("--link", choices=("udp", "auto", "shm"), default="udp",
+                        help="of all members; through memory unless it is udp")
     return parser
 
 
@@ -46,12 +48,12 @@ def own_address(number=0):
 class Place:
     """A build, and the address that its members share."""
 
-    def __init__(self, build, address):
+    def __init__(self, build, address, link="udp"):
         self.build = os.path.abspath(build)
         self.address = address
         self.environment = {
             "LD_LIBRARY_PATH": os.path.join(self.build, "lib"), "VERBENA_ADDRESS": address,
-            "VERBENA_LINK": "udp", "VERBENA_LOG": "error",
+            "VERBENA_LINK": link, "VERBENA_LOG": "error",
         }
 
     def program(self, name):
@@ -124,6 +126,15 @@ class Member:
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def registry_bytes(self):
+        """What the file takes that all members have, rings included."""
+        folder = f"/proc/{self.pid}/fd"
+        for number in os.listdir(folder):
+            path = os.path.join(folder, number)
+            if "verbena-registry" in os.readlink(path):
+                return os.stat(path).st_blocks * 512
+        raise Failed(f"{self} has no registry")
 
     def __str__(self):
         return f"{self.name} {self.pid}"

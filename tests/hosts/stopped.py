@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Members of one host that are stopped while others come, exchange messages, and leave.
 
-Usage: stopped.py --build DIR [--seconds S]
+Usage: stopped.py --build DIR [--link LINK] [--seconds S]
 
 S must be longer than a dead peer is waited for (about 2 s with the usual timeout). A stopped
 peer is alive: its connections go on when it does.
@@ -111,7 +111,7 @@ def main(argv):
 
     def run_one(number, case):
         name, choose, with_others = case
-        place = members.Place(options.build, members.own_address(number))
+        place = members.Place(options.build, members.own_address(number), options.link)
         try:
             if choose:
                 run_case(place, name, choose, with_others, options.seconds)

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""An address belongs to one user: what a second one is told, and what VERBENA_SHARE=0 means.
+"""An address belongs to one user: what a second one is told, and what VERBENA_SHARE=0 means. Users
+never share memory: between two addresses they talk through sockets.
 
 Usage: users.py --build DIR
 """
+import contextlib
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -56,6 +59,36 @@ def second_user(build):
     print("a second user is told who holds the address", flush=True)
 
 
+@contextlib.contextmanager
+def ends_of_two(build, link):
+    """An exchange between two users, each at an address of his own."""
+    own = members.Place(build, members.own_address(2), link)
+    other = Other(build, members.own_address(3), link)
+    sockets = socket.socketpair()
+    words = [["-f", end.fileno(), "-s", side, "-m", 300, "-r", 5]
+             for side, end in enumerate(sockets)]
+    with members.Group(own) as group, members.Group(other) as strangers:
+        ends = [group.start("host_exchange", *words[0], keep=(sockets[0].fileno(),)),
+                strangers.start("host_exchange", *other.words("host_exchange"), *words[1],
+                                keep=(sockets[1].fileno(),))]
+        for end in sockets:
+            end.close()
+        yield ends
+
+
+def two_users_talk(build):
+    """Each is the first of a host of his own, so their slots are the same."""
+    with ends_of_two(build, "auto") as ends:
+        members.expect_done(ends, time.monotonic() + END_SECONDS)
+    with ends_of_two(build, "shm") as ends:
+        for member in ends:
+            if member.wait(time.monotonic() + END_SECONDS) == 0:
+                raise members.Failed(f"{member} shares memory with another user{member.said()}")
+        if not any("not reached through memory" in member.said() for member in ends):
+            raise members.Failed(f"neither was told why{ends[0].said()}{ends[1].said()}")
+    print("two users talk through sockets, and share no memory", flush=True)
+
+
 def alone(build, first_shares, second_shares):
     place = members.Place(build, members.own_address(1))
 
@@ -93,6 +126,7 @@ def main(argv):
         print(f"the second user is not tried: {options.build} is closed to others")
         return 0
     second_user(options.build)
+    two_users_talk(options.build)
     return 0
 
 
