@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Lets spin look at every state of helper.pml, and at planted bugs, which it must find.
+"""Lets spin look at every state of helper.pml and ring.pml, and at planted bugs, which it must find.
 
 Usage: verify.py [--long]
 
@@ -60,6 +60,29 @@ BUGS = [
     ("KICK_CLEARED_LATE", "WITH_SELF WITHOUT_HELPER", 2, 1, 1),
     ("KICK_AFTER_TRYLOCK", "WITH_SELF WITHOUT_HELPER", 2, 1, 1),
 ]
+# Of ring.pml: how many threads sleep, how many packets there are, how often each sleeps.
+RING_SAFE = [
+    ("WITH_PACKETS", 2, 3, 2),
+    ("WITH_PACKETS", 3, 2, 1),
+    ("WITH_PACKETS WITH_DISMISSAL", 2, 3, 2),
+    ("WITH_ROOM", 2, 3, 2),
+    ("WITH_ROOM WITH_DISMISSAL", 2, 2, 2),
+]
+RING_SAFE_LONG = [
+    ("WITH_ROOM WITH_DISMISSAL", 2, 3, 2),
+    ("WITH_PACKETS WITH_DISMISSAL", 3, 2, 2),
+]
+RING_BUGS = [
+    ("LOOKS_BEFORE_SAYING", "WITH_PACKETS", 1, 1, 1),
+    ("LOOKS_BEFORE_SAYING", "WITH_ROOM", 1, 2, 1),
+    ("WRITER_LOOKS_FIRST", "WITH_PACKETS", 1, 1, 1),
+    ("OTHERS_FORGOTTEN", "WITH_PACKETS", 2, 2, 2),
+    ("OTHERS_NOT_WOKEN", "WITH_PACKETS", 2, 2, 2),
+    ("DRAINS_LAST", "WITH_PACKETS", 2, 2, 2),
+    ("DISARMS_TWICE", "WITH_PACKETS WITH_DISMISSAL", 2, 2, 1),
+    ("TRIES_ONCE", "WITH_ROOM", 1, 2, 1),
+    ("LOOKS_BEFORE_SHOWING", "WITH_ROOM", 1, 2, 1),
+]
 
 
 class Broken(Exception):
@@ -78,21 +101,22 @@ def need(command, folder):
         raise Broken(f"{' '.join(command)} ended with {code}:\n{output}")
 
 
-def search(words, threads, actions, time_max, bug=None, for_loops=False):
+def search(model, size, bug=None, for_loops=False):
     """Looks at all states. Returns the number of errors, of states, and what was printed."""
+    words, threads, actions, time_max = size
     defines = [f"-D{word}" for word in words.split()]
     defines += [f"-DTHREADS={threads}", f"-DACTIONS_MAX={actions}", f"-DTIME_MAX={time_max}"]
     if bug:
         defines.append(f"-DBUG_{bug}")
     with tempfile.TemporaryDirectory() as folder:
-        for name in ("helper.pml", "receive_lock.pml"):
+        for name in (model, "receive_lock.pml"):
             shutil.copy(os.path.join(HERE, name), folder)
-        need(["spin", *defines, "-a", "helper.pml"], folder)
+        need(["spin", *defines, "-a", model], folder)
         need(["gcc", "-O1", "-w", "-DNP" if for_loops else "-DSAFETY", "-o", "pan", "pan.c"],
              folder)
         _, output = run(["./pan", "-m1000000", "-w24", *(["-l", "-f"] if for_loops else [])],
                         folder)
-        has_trail = os.path.exists(os.path.join(folder, "helper.pml.trail"))
+        has_trail = os.path.exists(os.path.join(folder, f"{model}.trail"))
         errors = re.search(r"errors: (\d+)", output)
         states = re.search(r"(\d+) states, stored", output)
         if not errors or not states:
@@ -102,7 +126,7 @@ def search(words, threads, actions, time_max, bug=None, for_loops=False):
         if bool(int(errors.group(1))) != has_trail:
             raise Broken(f"errors without a trail, or a trail without errors:\n{output}")
         if has_trail:
-            output += run(["spin", *defines, "-t", "-p", "helper.pml"], folder)[1]
+            output += run(["spin", *defines, "-t", "-p", model], folder)[1]
         elif "Search not completed" in output:
             raise Broken(f"the search was cut short:\n{output}")
         return int(errors.group(1)), int(states.group(1)), output
@@ -114,18 +138,18 @@ def told(what, size, states, started, good):
           f"{what}{words}, {threads} x {actions} calls, {time_max} ticks", flush=True)
 
 
-def check_holds(size, for_loops=False):
+def check_holds(size, model="helper.pml", for_loops=False):
     started = time.monotonic()
-    errors, states, output = search(*size, for_loops=for_loops)
+    errors, states, output = search(model, size, for_loops=for_loops)
     told("no endless loop: " if for_loops else "", size, states, started, not errors)
     if errors:
         print(output)
     return not errors
 
 
-def check_is_seen(bug, *size):
+def check_is_seen(bug, *size, model="helper.pml"):
     started = time.monotonic()
-    errors, states, _ = search(*size, bug=bug)
+    errors, states, _ = search(model, size, bug=bug)
     told(f"found {bug}: " if errors else f"did not find {bug}: ", size, states, started, errors)
     return errors > 0
 
@@ -142,6 +166,9 @@ def main(argv):
     results = [check_holds(size) for size in SAFE + (SAFE_LONG if options.long else [])]
     results += [check_holds(size, for_loops=True) for size in ENDS]
     results += [check_is_seen(*bug) for bug in BUGS]
+    results += [check_holds(size, "ring.pml")
+                for size in RING_SAFE + (RING_SAFE_LONG if options.long else [])]
+    results += [check_is_seen(*bug, model="ring.pml") for bug in RING_BUGS]
     return 0 if all(results) else 1
 
 
