@@ -9,6 +9,7 @@
 #include "unit/link/link_fixture.h"
 
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -46,15 +47,15 @@ static inline void end_open(struct end *end, uint32_t number, uint32_t generatio
 	struct link_shm_options options = {.generation = generation, .wake = &end->wake};
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int length;
 
 	*end = (struct end){.number = number, .generation = generation};
-	/* The system gives it a name. */
-	assert_int_equal(bind(fd, (const struct sockaddr *)&address,
-			      offsetof(struct sockaddr_un, sun_path)),
-			 0);
-	end->name.length = sizeof(end->name.address);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&end->name.address, &end->name.length),
-			 0);
+	/* The name is that of the number, whoever has it. */
+	length = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1, "verbena-test/%d/%u",
+			  (int)getpid(), number);
+	end->name.address = address;
+	end->name.length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+	assert_int_equal(bind(fd, (const struct sockaddr *)&address, end->name.length), 0);
 	end->wake = descriptor_adopt(fd);
 	options.wake_name = end->name;
 	assert_int_equal(link_shm_open(&options, &end->link), 0);

@@ -134,6 +134,7 @@ static void a_successor_is_woken(void **state)
 
 	(void)state;
 	assert_true(arm(&b) == VBN_TIME_NEVER);
+	end_close(&b);
 	end_open(&successor, b.number, b.generation + 1);
 	end_attach(&successor, &a);
 	arm(&successor);
@@ -143,8 +144,8 @@ static void a_successor_is_woken(void **state)
 	end_send(&a, &a_to_b, 1, 64);
 	assert_true(end_is_woken(&successor));
 	disarm(&successor);
-	disarm(&b);
 	end_close(&successor);
+	end_open(&b, b.number, b.generation + 2);
 }
 
 /* The queue of its socket is full: it is awake already. */

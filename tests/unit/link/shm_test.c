@@ -291,6 +291,7 @@ static void successors_are_others(void **state)
 		end_send(&b, &b_to_a, i, 64);
 	assert_int_equal(end_receive(&a, &keeper, 1), 1);
 	keeper.count = 0;
+	end_close(&b);
 	end_open(&successor, b.number, b.generation + 1);
 	/* It connects first, and A, which does not know yet, goes on with the rings. */
 	end_attach(&successor, &a);
@@ -315,6 +316,7 @@ static void successors_are_others(void **state)
 	link_shm_peer_died(a.link, b.number, b.generation);
 	assert_int_equal(end_try_route(&a, &successor, 5, &to_successor), 0);
 	end_close(&successor);
+	end_open(&b, b.number, b.generation + 2);
 }
 
 static void peers_do_not_mix(void **state)
