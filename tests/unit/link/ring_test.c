@@ -230,8 +230,8 @@ static void stamps_wrap_around(void **state)
 	for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++) {
 		ring_writer_begin(&writer, ring, ring_members(OWN, THEIRS), SESSION);
 		ring_reader_begin(&reader, ring, ring_members(OWN, THEIRS));
-		writer.position = writer.taken = reader.position = starts[i];
-		reader.taken = starts[i];
+		writer.position = writer.taken = reader.taken = starts[i];
+		atomic_store(&reader.position, starts[i]);
 		atomic_store(ring_head_at(ring, starts[i]), 0);
 		assert_int_equal(ring_writer_path(&writer, &(struct link_path){.entropy = 0}), 0);
 		write_and_take_lines(3 * RING_LINES);
