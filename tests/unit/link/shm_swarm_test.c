@@ -180,7 +180,7 @@ static void connect_to(struct process *own, struct process *peer)
 static void send_some(struct process *own, struct process *peer)
 {
 	struct acquaintance *other = &own->others[peer->end.number];
-	uint32_t count = draw(3) ? draw(4) : draw(60);
+	uint32_t count = draw(3) ? draw(4) : draw(200);
 
 	for (; other->has_route && count; count--) {
 		uint32_t number = number_made(own->end.generation, other->sent++);
