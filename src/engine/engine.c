@@ -96,6 +96,7 @@ static void at_exit(void)
 	LIST_FOREACH(engine, &engines, next)
 	{
 		progress_release_acks_at_exit(engine);
+		links_finish(engine);
 		if (atomic_load(&engine->connections))
 			connections_leave(atomic_load(&engine->connections));
 	}
@@ -190,6 +191,7 @@ void engine_destroy(struct engine *engine)
 	if (!engine_is_inherited(engine)) {
 		helper_stop(engine);
 		connections_fini(atomic_load(&engine->connections));
+		links_finish(engine);
 		links_close_all(engine);
 		/* Before the slot is given back, whose next owner clears the room. */
 		if (engine->settings.counters_file)

@@ -341,6 +341,8 @@ int links_open(struct engine *engine, const struct link_address *local, const ch
 	       struct engine_link **link);
 /* That to processes of this host. */
 int links_open_shm(struct engine *engine, const char *call, struct engine_link **link);
+/* The program ends: what it was told is sent leaves. */
+void links_finish(struct engine *engine);
 /* Whether it is one of the sockets of an address, and not one of these two. */
 static inline bool link_has_address(const struct engine *engine, const struct engine_link *link)
 {

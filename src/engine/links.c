@@ -122,6 +122,12 @@ static int open_self(struct engine *engine, const char *call, struct engine_link
 	return error ? error : wrap(engine, call, &entry->link);
 }
 
+void links_finish(struct engine *engine)
+{
+	if (engine->rings)
+		link_shm_finish(engine->rings);
+}
+
 static int open_shm(struct engine *engine, const char *call, struct engine_link *entry)
 {
 	int error = sharing_open(engine, &entry->link);
@@ -282,6 +288,7 @@ static struct engine_flow *add_flow(struct engine *engine, const struct engine_l
 	flow->peer = peer;
 	flow->slot = slot;
 	flow->flow.bytes_max = flow->inbound.bytes_max = bytes_max;
+	flow->flow.pace_bytes_max = link->link->properties.unanswered_bytes_max;
 	pthread_mutex_init(&flow->pace_lock, NULL);
 	LIST_INSERT_HEAD(&engine->flows, flow, next);
 	if (link == engine->shm_link && (!peer || sharing_attach(engine, flow) != 0)) {

@@ -4,9 +4,12 @@
 #include "engine/ah.h"
 #include "engine/pass.h"
 
+/* A queue in this process keeps whatever it is given; what waits for room in a ring has a limit. */
 struct engine_flow *pace_flow(const struct engine_qp *qp)
 {
-	return qp_is_uc(qp->qp) && !qp->qp->path.is_lossless ? qp->flow : NULL;
+	if (!qp_is_uc(qp->qp) || (qp->qp->path.is_lossless && !qp->flow->peer))
+		return NULL;
+	return qp->flow;
 }
 
 void pace_enter(struct engine_qp *qp)

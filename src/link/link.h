@@ -120,6 +120,8 @@ struct link_properties {
 	bool sends_for_nothing; /* a packet costs no system call: none need wait to go along with others */
 	/* Bytes that may be under way to one receiver; INT64_MAX: no limit. */
 	int64_t flow_bytes_max;
+	/* The same of what nobody acknowledges, beside those; 0: they share flow_bytes_max. */
+	int64_t unanswered_bytes_max;
 };
 
 struct link;
@@ -258,6 +260,11 @@ void link_shm_attach(struct link *link, const struct link_shm_peer *peer);
 void link_shm_peer_died(struct link *link, uint32_t number, uint32_t generation);
 /* Whether a packet is there, or comes within @looks looks, which takes a moment. Any thread. */
 bool link_shm_has_packet(const struct link *link, uint32_t looks);
+/*
+ * The program ends: what waits for room is moved as long as the peers take anything. Returns when all is,
+ * or when nobody took anything for a while.
+ */
+void link_shm_finish(struct link *link);
 /* When it last found the ring from us empty; valid as long as the link. Attached ones only. */
 const _Atomic vbn_time *link_shm_served_at(const struct link *link, uint32_t number);
 

@@ -34,6 +34,11 @@
 struct flow {
 	_Atomic int64_t bytes_under_way;
 	_Atomic int64_t bytes_max; /* INT64_MAX: no limit (lossless links) */
+	/*
+	 * Of what nobody acknowledges, apart from the rest: where the link keeps what it has no room for.
+	 * 0: all share bytes_max.
+	 */
+	int64_t pace_bytes_max;
 	/* Changes whenever the peer looked at its packets. NULL: not known, or it is dead. */
 	const _Atomic vbn_time *_Atomic served_at;
 	struct flow_pace pace; /* of QPs whose packets nobody acknowledges */
@@ -48,8 +53,9 @@ static inline uint32_t flow_packet_cost(uint32_t payload_bytes)
 
 static inline bool flow_has_room(const struct flow *flow, uint32_t cost)
 {
-	return atomic_load_explicit(&flow->bytes_under_way, memory_order_relaxed) +
-		       flow_pace_bytes(flow) + cost <=
+	int64_t paced = flow->pace_bytes_max ? 0 : flow_pace_bytes(flow);
+
+	return atomic_load_explicit(&flow->bytes_under_way, memory_order_relaxed) + paced + cost <=
 	       atomic_load_explicit(&flow->bytes_max, memory_order_relaxed);
 }
 

@@ -5,7 +5,8 @@
 
 static int64_t bytes_max(const struct flow *flow)
 {
-	return atomic_load_explicit(&flow->bytes_max, memory_order_relaxed);
+	return flow->pace_bytes_max ? flow->pace_bytes_max
+				    : atomic_load_explicit(&flow->bytes_max, memory_order_relaxed);
 }
 
 /* What is left of a sum that was closed at @until. */
@@ -62,7 +63,9 @@ static void count(struct flow *flow, uint32_t cost, vbn_time served_at, vbn_time
 static bool has_room(const struct flow *flow, uint32_t cost, vbn_time served_at)
 {
 	int64_t unseen = unserved_bytes(&flow->pace, served_at);
-	int64_t others = atomic_load_explicit(&flow->bytes_under_way, memory_order_relaxed);
+	int64_t others = flow->pace_bytes_max ? 0
+					      : atomic_load_explicit(&flow->bytes_under_way,
+								     memory_order_relaxed);
 
 	return !unseen || others + unseen + cost <= bytes_max(flow);
 }

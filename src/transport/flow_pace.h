@@ -11,7 +11,7 @@
  * out of its buffer. What left since is kept as two sums, each with the time of its last packet.
  * The newer one is closed when it is half of the window; the older one is gone when the peer has
  * shown a later time. So a stream that never pauses goes on as well. These bytes and those
- * of reliable connections share the window. A packet is dated when it is admitted, and again when
+ * of reliable connections share the window, unless the flow has one for each. A packet is dated when it is admitted, and again when
  * it has left (flow_pace_left()): a thread may lose its core in between.
  *
  * A peer whose buffer is full as far as we know, and which shows nothing new for a while, is

@@ -115,13 +115,18 @@ static void add_packet(struct qp *qp, const struct send_wqe *wqe, struct outbox 
 		requester->send_position++;
 }
 
-/* False: uc_again_at says when to ask again. */
+/*
+ * False: uc_again_at says when to ask again. Where nothing can be lost, and nobody shows what he has
+ * taken, the link keeps whatever it is given.
+ */
 static bool may_leave(struct qp *qp, const struct send_wqe *wqe, const struct core *core)
 {
 	uint32_t bytes = rc_wqe_payload_bytes(wqe, qp->requester.psn_next, qp->path.payload_max);
 
-	return qp->path.is_lossless || flow_pace_admit(qp->path.outbound, flow_packet_cost(bytes),
-						       core->now, &qp->uc_again_at);
+	if (qp->path.is_lossless && !flow_served_at(qp->path.outbound))
+		return true;
+	return flow_pace_admit(qp->path.outbound, flow_packet_cost(bytes), core->now,
+			       &qp->uc_again_at);
 }
 
 /* True: the outbox is full. */

@@ -26,6 +26,7 @@
 #include <string.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "link/clock.h"
 #include "link/link.h"
@@ -35,6 +36,10 @@
 #define FLOW_BYTES_MAX ((LINK_SHM_RING_BYTES - LINK_SHM_RING_HEADER_BYTES) / 2)
 /* A packet for each of ten thousand connections to one peer. */
 #define OVERFLOW_BYTES_MAX (64u << 20)
+/* What UC and the like may have there for one peer: nobody keeps them back but their own pace. */
+#define UNANSWERED_BYTES_MAX (4 << 20)
+/* A program that ends waits so long for a peer that takes nothing. */
+#define FINISH_NS (500 * VBN_MILLISECOND)
 /* How often to look where nobody can wake us. */
 #define DEAF_NS VBN_MILLISECOND
 /* So old may be what we show of our looking: the peer reads it for each request, and would wait. */
@@ -224,6 +229,38 @@ static void send_overflows(struct shm_link *shm, struct peer *peer)
 		wake_reader(shm, peer);
 	}
 	pthread_mutex_unlock(&peer->lock);
+}
+
+/* Bytes that have no room now. */
+static size_t move_all(struct shm_link *shm)
+{
+	uint32_t count = atomic_load(&shm->peer_count);
+	size_t left = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct peer *peer = &shm->peers[shm->numbers[i]];
+
+		send_overflows(shm, peer);
+		pthread_mutex_lock(&peer->lock);
+		left += peer->overflow_bytes;
+		pthread_mutex_unlock(&peer->lock);
+	}
+	return left;
+}
+
+void link_shm_finish(struct link *link)
+{
+	const struct timespec pause = {.tv_nsec = 50 * VBN_MICROSECOND};
+	struct shm_link *shm = shm_of(link);
+	vbn_time moved_at = clock_now();
+	size_t left, before = move_all(shm);
+
+	for (; before && clock_now() < moved_at + FINISH_NS; before = left) {
+		nanosleep(&pause, NULL);
+		left = move_all(shm);
+		if (left < before)
+			moved_at = clock_now();
+	}
 }
 
 static int shm_open_route(struct link *link, const struct link_path *path, struct link_route *route)
@@ -559,7 +596,8 @@ int link_shm_open(const struct link_shm_options *options, struct link **link)
 			       .payload_max = PACKET_MTU_MAX,
 			       .is_lossless = true,
 			       .sends_for_nothing = true,
-			       .flow_bytes_max = FLOW_BYTES_MAX},
+			       .flow_bytes_max = FLOW_BYTES_MAX,
+			       .unanswered_bytes_max = UNANSWERED_BYTES_MAX},
 	};
 	shm->options = *options;
 	pthread_mutex_init(&shm->arm_lock, NULL);

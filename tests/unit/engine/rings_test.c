@@ -159,6 +159,70 @@ static void uc_loses_nothing(void **state)
 	finish();
 }
 
+/* A UC connection beside the one that there is; B has seen it, and then looks at nothing. */
+static void begin_unseen(struct engine_qp **from, struct engine_qp **to)
+{
+	begin(&usual);
+	*from = new_uc_qp(&a);
+	*to = new_uc_qp(&b);
+	connect_uc(*from, &b, engine_qp_number(*to));
+	connect_uc(*to, &a, engine_qp_number(*from));
+	side_post_recv(&b, *to, 1, 0, 100);
+	side_post(&a, *from, IBV_WR_SEND, 1, 0, 100, &b, 0);
+	assert_int_equal(side_wait(&a).status, IBV_WC_SUCCESS);
+	assert_int_equal(side_wait(&b).status, IBV_WC_SUCCESS);
+	pthread_mutex_lock(&b.engine->shm_link->receive_lock);
+}
+
+static void end_unseen(void)
+{
+	pthread_mutex_unlock(&b.engine->shm_link->receive_lock);
+}
+
+/* More than a ring has room for; the program ends as soon as it is told that it is sent. */
+static void uc_arrives_when_its_sender_ends(void **state)
+{
+	struct engine_qp *from, *to;
+
+	(void)state;
+	begin_unseen(&from, &to);
+	for (uint32_t i = 0; i < 200000; i++)
+		a.buffer[i] = (uint8_t)(i * 11);
+	side_post_recv(&b, to, 2, 0, 200000);
+	side_post(&a, from, IBV_WR_SEND, 2, 0, 200000, &b, 0);
+	assert_int_equal(side_wait(&a).status, IBV_WC_SUCCESS);
+	assert_int_equal(engine_qp_destroy(from), 0);
+	memcpy(b.buffer + 200000, a.buffer, 20000);
+	end_unseen();
+	side_close(&a);
+	assert_int_equal(side_wait(&b).byte_len, 200000);
+	assert_memory_equal(b.buffer, b.buffer + 200000, 20000);
+	assert_int_equal(engine_qp_destroy(to), 0);
+	side_close(&b);
+}
+
+/* What waits for room is not endless: who posts more waits himself. */
+static void uc_waits_for_who_does_not_look(void **state)
+{
+	struct engine_qp *from, *to;
+	struct ibv_wc wc;
+	uint32_t done = 0;
+
+	(void)state;
+	begin_unseen(&from, &to);
+	for (uint32_t i = 0; i < 60; i++)
+		side_post(&a, from, IBV_WR_RDMA_WRITE, i, 0, 200000, &b, 0);
+	for (int i = 0; i < 200; i++)
+		done += (uint32_t)engine_cq_poll(a.cq, 1, &wc);
+	assert_in_range(done, 1, 30);
+	end_unseen();
+	for (; done < 60; done++)
+		assert_int_equal(side_wait(&a).status, IBV_WC_SUCCESS);
+	assert_int_equal(engine_qp_destroy(from), 0);
+	assert_int_equal(engine_qp_destroy(to), 0);
+	finish();
+}
+
 /* --- refusals --- */
 
 static void a_late_receive_is_waited_for(void **state)
@@ -347,6 +411,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_address_is_enough),
 		cmocka_unit_test(uc_loses_nothing),
+		cmocka_unit_test(uc_arrives_when_its_sender_ends),
+		cmocka_unit_test(uc_waits_for_who_does_not_look),
 		cmocka_unit_test(a_late_receive_is_waited_for),
 		cmocka_unit_test(a_wrong_key_is_refused),
 		cmocka_unit_test(three_hundred_qps_share_a_ring),
