@@ -105,6 +105,20 @@ enum reason sge_check(const struct access *access, const struct ibv_sge *list, u
  */
 enum reason sge_locate(const struct access *access, const struct ibv_sge *sge, uint32_t rights,
 		       void **host, struct complaint *complaint);
+/*
+ * Where the bytes of a range lie, held until sge_let_go(): at most *@count pieces, which becomes
+ * how many there are. False: nothing is held, for a check failed, the range has more
+ * pieces, or some of it lies nowhere (a null region).
+ */
+struct held_piece {
+	uint8_t *host;
+	size_t length;
+	struct mr_slot *slot; /* NULL: not of a region, and not to be let go */
+};
+bool sge_hold(const struct access *access, const struct ibv_sge *list, uint32_t list_count,
+	      uint64_t offset, size_t length, uint32_t rights, struct held_piece *pieces,
+	      uint32_t *count);
+void sge_let_go(const struct held_piece *pieces, uint32_t count);
 /* Sum of the lengths; a single element of length 0 counts 0 bytes. */
 uint64_t sge_bytes(const struct ibv_sge *list, uint32_t count);
 

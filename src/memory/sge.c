@@ -124,6 +124,43 @@ enum reason sge_locate(const struct access *access, const struct ibv_sge *sge, u
 	return REASON_NONE;
 }
 
+static bool hold_one(const struct access *access, const struct span *span, struct held_piece *piece)
+{
+	*piece = (struct held_piece){.length = span->length};
+	if (mr_pin(access, span, &piece->slot, &piece->host, NULL) != REASON_NONE)
+		return false;
+	if (piece->slot->mr.kind != MR_NULL)
+		return true;
+	mr_unpin(piece->slot);
+	return false;
+}
+
+bool sge_hold(const struct access *access, const struct ibv_sge *list, uint32_t list_count,
+	      uint64_t offset, size_t length, uint32_t rights, struct held_piece *pieces,
+	      uint32_t *count)
+{
+	struct sge_walk walk = sge_walk_start(list, list_count, offset, length);
+	struct span span = {.rights = rights};
+	uint32_t held = 0;
+
+	while (sge_walk_next(&walk, &span)) {
+		if (held == *count || !hold_one(access, &span, &pieces[held])) {
+			sge_let_go(pieces, held);
+			return false;
+		}
+		held++;
+	}
+	*count = held;
+	return true;
+}
+
+void sge_let_go(const struct held_piece *pieces, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (pieces[i].slot)
+			mr_unpin(pieces[i].slot);
+}
+
 uint64_t sge_bytes(const struct ibv_sge *list, uint32_t count)
 {
 	uint64_t bytes = 0;

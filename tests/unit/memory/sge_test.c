@@ -233,6 +233,70 @@ static void missing_memory_is_a_fault_with_the_facts(void **state)
 	assert_true(pin_slot_is_idle(&region.slots[(KEY >> 8) % REGION_SLOTS].pin));
 }
 
+/* --- holding --- */
+
+#define PIECES_MAX 3
+
+static bool hold(const struct ibv_sge *list, uint32_t list_count, size_t offset, size_t length,
+		 uint32_t rights, struct held_piece pieces[PIECES_MAX], uint32_t *count)
+{
+	*count = PIECES_MAX;
+	return sge_hold(&region.access, list, list_count, offset, length, rights, pieces, count);
+}
+
+static bool is_idle(uint32_t key)
+{
+	return pin_slot_is_idle(&region.slots[(key >> 8) % REGION_SLOTS].pin);
+}
+
+static void held_pieces_are_where_the_bytes_are(void **state)
+{
+	const struct ibv_sge list[] = LIST;
+	struct held_piece pieces[PIECES_MAX];
+	uint32_t count;
+
+	(void)state;
+	for (size_t offset = 0; offset < LIST_BYTES; offset++)
+		for (size_t length = 1; offset + length <= LIST_BYTES; length++) {
+			size_t at = offset;
+
+			assert_true(hold(list, 6, offset, length, 0, pieces, &count));
+			assert_false(is_idle(KEY));
+			for (uint32_t i = 0; i < count; i++)
+				for (size_t byte = 0; byte < pieces[i].length; byte++)
+					assert_ptr_equal(pieces[i].host + byte,
+							 region.bytes + list_index(at++));
+			assert_int_equal(at, offset + length);
+			sge_let_go(pieces, count);
+			assert_true(is_idle(KEY));
+		}
+}
+
+static void what_cannot_be_held_wholly_is_not_held(void **state)
+{
+	const struct mr null_region = {
+		.length = 64, .pd = REGION_PD, .access = IBV_ACCESS_LOCAL_WRITE, .kind = MR_NULL};
+	const uint32_t null_key = 0x00a1b400u;
+	const struct ibv_sge many[] = {sge(0, 1, KEY), sge(1, 1, KEY), sge(2, 1, KEY),
+				       sge(3, 1, KEY)};
+	const struct ibv_sge bad[] = {sge(0, 1, KEY), sge(1, 1, BAD_KEY)};
+	const struct ibv_sge read_only[] = {sge(0, 1, KEY), sge(128, 1, OTHER_KEY)};
+	const struct ibv_sge nowhere[] = {sge(0, 1, KEY), {0, 1, null_key}};
+	struct held_piece pieces[PIECES_MAX];
+	uint32_t count;
+
+	(void)state;
+	assert_non_null(memory_register(&region.memory, &null_region, null_key));
+	assert_false(hold(many, 4, 0, 4, 0, pieces, &count));
+	assert_false(hold(bad, 2, 0, 2, 0, pieces, &count));
+	assert_false(hold(read_only, 2, 0, 2, IBV_ACCESS_LOCAL_WRITE, pieces, &count));
+	assert_false(hold(nowhere, 2, 0, 2, 0, pieces, &count));
+	assert_true(is_idle(KEY) && is_idle(OTHER_KEY) && is_idle(null_key));
+	assert_true(hold(many, 4, 1, 3, 0, pieces, &count));
+	assert_int_equal(count, 3);
+	sge_let_go(pieces, count);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -248,6 +312,8 @@ int main(void)
 		cmocka_unit_test_setup(addresses_do_not_wrap, set_up),
 		cmocka_unit_test_setup(local_addresses_are_in_the_space_of_the_region, set_up),
 		cmocka_unit_test_setup(missing_memory_is_a_fault_with_the_facts, set_up),
+		cmocka_unit_test_setup(held_pieces_are_where_the_bytes_are, set_up),
+		cmocka_unit_test_setup(what_cannot_be_held_wholly_is_not_held, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

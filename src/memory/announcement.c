@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "memory/announcement.h"
+
+#include "base/assert.h"
+
+void announcements_use(struct announcements *announcements, uint32_t index, uint32_t first)
+{
+	struct announcement *cell = &announcements->cells[index];
+
+	VBN_ASSERT(index < ANNOUNCEMENT_CELLS);
+	if (atomic_load(&cell->sequence) == 0)
+		atomic_store(&cell->sequence, first & ~1u);
+	if (atomic_load(&announcements->used_count) <= index)
+		atomic_store(&announcements->used_count, index + 1);
+}
+
+uint32_t announcement_begin(struct announcement *cell, uint32_t key, uint32_t qpn)
+{
+	uint32_t sequence = atomic_load_explicit(&cell->sequence, memory_order_relaxed);
+
+	/* Odd, and another one if it was odd. */
+	sequence = (sequence | 1) + (sequence & 1) * 2;
+
+	atomic_store_explicit(&cell->key, key, memory_order_relaxed);
+	atomic_store_explicit(&cell->qpn, qpn, memory_order_relaxed);
+	/* An exchange: nothing behind it is looked at before it. */
+	atomic_exchange(&cell->sequence, sequence);
+	return sequence;
+}
+
+void announcement_end(struct announcement *cell)
+{
+	uint32_t sequence = atomic_load_explicit(&cell->sequence, memory_order_relaxed);
+
+	VBN_ASSERT(sequence & 1);
+	/* An exchange here as well: whether it still stands is looked at behind it. */
+	atomic_exchange(&cell->sequence, sequence + 1);
+}
+
+uint32_t announcements_count(const struct announcements *announcements)
+{
+	uint32_t count = atomic_load(&announcements->used_count);
+
+	return count < ANNOUNCEMENT_CELLS ? count : ANNOUNCEMENT_CELLS;
+}
+
+/*
+ * Another announcement may have begun between the loads. Then the one of @sequence is over, and
+ * the new one is not granted what is taken back.
+ */
+bool announcement_covers(const struct announcement *cell,
+			 const struct announcement_subject *subject, uint32_t *sequence)
+{
+	*sequence = atomic_load(&cell->sequence);
+	if (!(*sequence & 1))
+		return false;
+	return (subject->key &&
+		atomic_load_explicit(&cell->key, memory_order_relaxed) == subject->key) ||
+	       (subject->qpn &&
+		atomic_load_explicit(&cell->qpn, memory_order_relaxed) == subject->qpn);
+}
+
+bool announcement_lasts(const struct announcement *cell, uint32_t sequence)
+{
+	return atomic_load(&cell->sequence) == sequence;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A way into the memory of another process of this host, by which a requester performs its own
+ * WRITEs and READs there. What it is made of is the caller's: system calls, or memory that both
+ * have mapped.
+ *
+ * It makes the checks that the peer's responder would make, at the time of each step. It never
+ * refuses anything by itself: whatever stands in the way, the request goes by packets then, and
+ * gets the answer that those bring.
+ *
+ * A WRITE lands in ascending order, its last word as one piece behind all others, as copy.h
+ * promises; what a step has written is seen before what the next one writes. A READ may come in any
+ * order.
+ */
+#ifndef VBN_MEMORY_REACH_H
+#define VBN_MEMORY_REACH_H
+
+#include "memory/memory.h"
+
+struct reach_step {
+	bool is_read;
+	uint32_t key;
+	uint64_t address; /* iova of the whole message */
+	uint64_t length;  /* of the whole message, which is checked as such */
+	uint64_t offset;  /* of this step in it */
+	/* Of this step, here; their lengths add up to @bytes, not 0. */
+	const struct held_piece *pieces;
+	uint32_t piece_count;
+	uint32_t bytes;
+	const struct copier *copier;
+};
+
+struct reach {
+	/*
+	 * True: done. False: not, or not for certain; the whole message goes by packets. Some of
+	 * its bytes may have been moved.
+	 */
+	bool (*access)(struct reach *reach, const struct reach_step *step);
+	uint32_t bytes_min; /* of messages for which it pays */
+};
+
+#endif

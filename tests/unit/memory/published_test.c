@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the tables grant and what not, by whoever wrote them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <infiniband/verbs.h>
+
+#include "base/random.h"
+#include "memory/published.h"
+
+#define OWNER 0x1002u
+#define QPN 0x220011u
+#define KEY 0x12345678u
+#define ADDRESS 0x7f0000001000ull
+#define IOVA 0x5000ull
+#define LENGTH 0x3000ull
+#define WRITE IBV_ACCESS_REMOTE_WRITE
+#define READ IBV_ACCESS_REMOTE_READ
+
+static const struct published_key key_facts = {
+	.address = ADDRESS, .iova = IOVA, .length = LENGTH, .pd = 5, .access = WRITE | READ};
+static const struct published_qp qp_facts = {.peer = 0x330022,
+					     .peer_owner = 0x2006,
+					     .path = 0x1122334455667788ull,
+					     .pd = 5,
+					     .access = WRITE | READ,
+					     .payload_max = 1024,
+					     .first_psn = 0xfffff0,
+					     .read_depth = 1};
+static const struct published_request usual = {
+	.owner = OWNER,
+	.qpn = QPN,
+	.wanted = {.peer = 0x330022,
+		   .peer_owner = 0x2006,
+		   .path = 0x1122334455667788ull,
+		   .payload_max = 1024,
+		   .first_psn = 0xfffff0},
+	.key = KEY,
+	.rights = WRITE,
+	.address = IOVA,
+	.length = LENGTH,
+};
+
+static struct published *tables;
+
+static int set_up(void **state)
+{
+	(void)state;
+	tables = aligned_alloc(64, sizeof(*tables));
+	assert_non_null(tables);
+	memset(tables, 0, sizeof(*tables));
+	published_begin(tables, 0x1000, 0x99, OWNER);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	free(tables);
+	return 0;
+}
+
+static bool grants(const struct published_request *request)
+{
+	struct published_grant grant;
+
+	return published_grants(tables, request, &grant) && published_stands(&grant);
+}
+
+static void both_entries_together_grant_an_access(void **state)
+{
+	struct published_request request = usual;
+	struct published_entry *key, *qp;
+	struct published_grant grant;
+
+	(void)state;
+	assert_false(grants(&usual));
+	key = published_add_key(tables, KEY, &key_facts);
+	assert_false(grants(&usual));
+	qp = published_add_qp(tables, QPN, &qp_facts);
+	assert_true(grants(&usual));
+	request.address += 0x123;
+	request.length = 8;
+	assert_true(published_grants(tables, &request, &grant));
+	assert_int_equal(grant.address, ADDRESS + 0x123);
+	published_withdraw(key);
+	assert_false(grants(&usual));
+	assert_false(published_stands(&grant));
+	assert_non_null(published_add_key(tables, KEY, &key_facts));
+	assert_true(grants(&usual));
+	/* It came back, but not to those who had it before. */
+	assert_false(published_stands(&grant));
+	published_withdraw(qp);
+	assert_false(grants(&usual));
+}
+
+static void tables_of_another_life_grant_nothing(void **state)
+{
+	(void)state;
+	published_add_key(tables, KEY, &key_facts);
+	published_add_qp(tables, QPN, &qp_facts);
+	atomic_store(&tables->head.owner, OWNER + 4);
+	assert_false(grants(&usual));
+	atomic_store(&tables->head.owner, 0);
+	assert_false(grants(&usual));
+}
+
+/* Each field of the request that has to be as it is, made wrong in turn. */
+static void what_packets_would_not_get_through_is_not_granted(void **state)
+{
+	struct published_request request;
+
+	(void)state;
+	published_add_key(tables, KEY, &key_facts);
+	published_add_qp(tables, QPN, &qp_facts);
+#define WRONG(field) \
+	request = usual; \
+	request.field++; \
+	assert_false(grants(&request))
+	WRONG(owner);
+	WRONG(qpn);
+	WRONG(key);
+	WRONG(wanted.peer);
+	WRONG(wanted.peer_owner);
+	WRONG(wanted.path);
+	WRONG(wanted.payload_max);
+	WRONG(wanted.first_psn);
+	WRONG(length);
+	WRONG(address);
+#undef WRONG
+	assert_true(grants(&usual));
+}
+
+static void the_qp_grants_and_the_region_grants(void **state)
+{
+	static const struct {
+		uint32_t qp, key, pd, read_depth, rights;
+		bool is_granted;
+	} cases[] = {
+		{WRITE, WRITE, 5, 0, WRITE, true},	  {READ, READ, 5, 1, READ, true},
+		{READ, WRITE | READ, 5, 1, WRITE, false}, {WRITE | READ, READ, 5, 1, WRITE, false},
+		{WRITE, WRITE | READ, 5, 1, READ, false}, {WRITE | READ, WRITE, 5, 1, READ, false},
+		{WRITE, WRITE, 6, 1, WRITE, false},	  {READ, READ, 5, 0, READ, false},
+	};
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct published_request request = usual;
+		struct published_key key = key_facts;
+		struct published_qp qp = qp_facts;
+
+		set_up(state);
+		key.access = cases[i].key;
+		key.pd = cases[i].pd;
+		qp.access = cases[i].qp;
+		qp.read_depth = cases[i].read_depth;
+		request.rights = cases[i].rights;
+		published_add_key(tables, KEY, &key);
+		published_add_qp(tables, QPN, &qp);
+		assert_int_equal(grants(&request), cases[i].is_granted);
+		tear_down(state);
+	}
+	set_up(state);
+}
+
+static void ranges_are_checked_without_sums(void **state)
+{
+	static const struct {
+		uint64_t address, length;
+		bool is_granted;
+	} cases[] = {
+		{IOVA, 1, true},	   {IOVA + LENGTH - 1, 1, true},
+		{IOVA + LENGTH, 1, false}, {IOVA - 1, 1, false},
+		{IOVA - 1, 2, false},	   {IOVA + 1, LENGTH, false},
+		{IOVA, UINT64_MAX, false}, {UINT64_MAX, 2, false},
+		{0, UINT64_MAX, false},	   {IOVA + 0x100, UINT64_MAX - 0xff, false},
+	};
+
+	(void)state;
+	published_add_key(tables, KEY, &key_facts);
+	published_add_qp(tables, QPN, &qp_facts);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct published_request request = usual;
+
+		request.address = cases[i].address;
+		request.length = cases[i].length;
+		assert_int_equal(grants(&request), cases[i].is_granted);
+	}
+}
+
+static void a_changed_qp_is_another_one(void **state)
+{
+	struct published_qp changed = qp_facts;
+	struct published_grant grant;
+	struct published_entry *entry;
+
+	(void)state;
+	published_add_key(tables, KEY, &key_facts);
+	entry = published_add_qp(tables, QPN, &qp_facts);
+	assert_true(published_grants(tables, &usual, &grant));
+	changed.access = READ;
+	published_change_qp(entry, &changed);
+	assert_false(published_stands(&grant));
+	assert_false(grants(&usual));
+}
+
+/* Numbers that begin their search at the same entry find place next to each other, some. */
+static void a_full_neighbourhood_takes_no_more(void **state)
+{
+	struct random_stream random = {.state = 7};
+	uint32_t refused = 0, added = 0;
+
+	(void)state;
+	while (!refused && added < PUBLISHED_QPS) {
+		if (published_add_qp(tables, (uint32_t)random_below(&random, 1u << 24) + 1,
+				     &qp_facts))
+			added++;
+		else
+			refused++;
+	}
+	/* By then it is well filled; and what is in there is found. */
+	assert_in_range(added, PUBLISHED_QPS / 4, PUBLISHED_QPS - 1);
+	random.state = 7;
+	published_add_key(tables, KEY, &key_facts);
+	for (uint32_t i = 0; i < added; i++) {
+		struct published_request request = usual;
+
+		request.qpn = (uint32_t)random_below(&random, 1u << 24) + 1;
+		assert_true(grants(&request));
+	}
+}
+
+static void entries_being_written_are_not_looked_at(void **state)
+{
+	struct published_entry *key;
+
+	(void)state;
+	key = published_add_key(tables, KEY, &key_facts);
+	published_add_qp(tables, QPN, &qp_facts);
+	atomic_fetch_add(&key->generation, 1);
+	assert_false(grants(&usual));
+	atomic_fetch_add(&key->generation, 1);
+	assert_true(grants(&usual));
+}
+
+/* Whatever a hostile owner writes: an answer, and an address that is only ever his own affair. */
+static void nonsense_is_survived(void **state)
+{
+	struct random_stream random = {.state = 11};
+	uint32_t granted = 0;
+
+	(void)state;
+	for (int round = 0; round < 2000; round++) {
+		struct published_request request = usual;
+		struct published_grant grant;
+		struct published_entry *key, *qp;
+
+		published_add_key(tables, KEY, &key_facts);
+		published_add_qp(tables, QPN, &qp_facts);
+		assert_true(published_grants(tables, &usual, &grant));
+		key = (struct published_entry *)(uintptr_t)grant.key.entry;
+		qp = (struct published_entry *)(uintptr_t)grant.qp.entry;
+		for (int i = 0; i < 3; i++) {
+			uint64_t word = random_next(&random);
+
+			if (word & 1)
+				atomic_store(&key->words[random_below(&random, 7)], word);
+			else
+				atomic_store(&qp->words[random_below(&random, 7)], word);
+		}
+		request.rights = random_below(&random, 2) ? WRITE : READ;
+		request.address = random_next(&random);
+		request.length = random_below(&random, 1u << 20) + 1;
+		granted += published_grants(tables, &request, &grant);
+		published_withdraw(key);
+		published_withdraw(qp);
+	}
+	assert_true(granted < 2000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+		TEST(both_entries_together_grant_an_access),
+		TEST(tables_of_another_life_grant_nothing),
+		TEST(what_packets_would_not_get_through_is_not_granted),
+		cmocka_unit_test_teardown(the_qp_grants_and_the_region_grants, tear_down),
+		TEST(ranges_are_checked_without_sums),
+		TEST(a_changed_qp_is_another_one),
+		TEST(a_full_neighbourhood_takes_no_more),
+		TEST(entries_being_written_are_not_looked_at),
+		TEST(nonsense_is_survived),
+#undef TEST
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
