@@ -53,6 +53,11 @@
 	  "requests that the peer refused as invalid") \
 	X(REQ_REMOTE_ACCESS_ERRORS, "req_remote_access_errors", \
 	  "requests that the peer refused for key, range or rights") \
+	X(DIRECT_WRITES, "direct_writes", "RDMA WRITEs done in the peer's memory, without a packet") \
+	X(DIRECT_READS, "direct_reads", "RDMA READs done in the peer's memory, without a packet") \
+	X(DIRECT_BYTES, "direct_bytes", "bytes moved by them") \
+	X(DIRECT_GIVEN_UP, "direct_given_up", \
+	  "WRITEs and READs that went by packets because the direct way was barred") \
 	X(REQ_CQE_ERROR, "req_cqe_error", "sends completed with an error, flushed ones included") \
 	X(REQ_CQE_FLUSH_ERROR, "req_cqe_flush_error", "sends flushed")
 

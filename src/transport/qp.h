@@ -5,6 +5,7 @@
  *   qp_state.c      RESET ... ERROR: attributes, legal moves, the one setter
  *   rc_requester.c  work request to packets
  *   rc_local.c      binds and invalidations, which have no packets
+ *   rc_direct.c     requests performed in the peer's memory
  *   message_packet.c  what a packet of a SEND or WRITE carries
  *   rc_completer.c  acknowledgements, NAKs, READ and atomic answers
  *   rc_retry.c      timeouts, RNR waits, going back, probes
@@ -35,6 +36,7 @@
 #include "base/qp_counters.h"
 #include "base/reason.h"
 #include "base/time.h"
+#include "memory/reach.h"
 #include "transport/flow.h"
 #include "transport/hold.h"
 #include "transport/work_queue.h"
@@ -46,6 +48,8 @@
 /* READ answers may arrive so many packets ahead of the oldest one missing. */
 #define ANSWER_WINDOW 64
 #define MESSAGE_BYTES_MAX 0x80000000u
+/* So many bytes are moved directly by one run of a QP. */
+#define DIRECT_STEP_BYTES 65536u
 
 /* What the link of the connection promises; set by the engine before RTR. */
 struct path {
@@ -53,6 +57,7 @@ struct path {
 	bool is_lossless;      /* no retry timer, no probe */
 	struct flow *outbound; /* requests towards the peer; NULL only for datagrams */
 	struct flow *inbound;  /* READ answers towards us; NULL only for datagrams */
+	struct reach *reach;   /* into the peer's memory; NULL: there is none. Outlives the path. */
 };
 
 /*
@@ -103,6 +108,8 @@ struct rc_requester {
 	uint64_t rtt_deviation_ns;
 
 	bool drain_is_reported; /* SQ_DRAINED was raised for this stay in SQD */
+
+	uint32_t direct_done; /* rc_direct.c: bytes of the next WQE to start that have moved */
 };
 
 enum response_kind { RESPONSE_READ, RESPONSE_ATOMIC };
@@ -200,6 +207,9 @@ struct qp {
 	bool has_flushed_sends; /* no send may complete in another way any more */
 
 	struct rc_requester requester;
+	/* rc_direct.c: bytes that may still be moved directly, and whether it waits for more. */
+	uint32_t direct_left;
+	bool wants_direct;
 	/* Written by uc_send.c, which of the requester uses the cursor alone. */
 	vbn_time uc_again_at; /* when a packet that had to wait may leave; NEVER: none has to */
 	struct rc_responder responder;

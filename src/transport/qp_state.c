@@ -25,6 +25,7 @@
 #include "transport/qp_state.h"
 #include "transport/qp_transitions.h"
 #include "transport/rc.h"
+#include "transport/rc_direct.h"
 #include "transport/receive.h"
 
 #define ACCESS_REMOTE (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
@@ -38,7 +39,7 @@ void qp_set_state(struct qp *qp, enum ibv_qp_state state)
 void qp_report_drained(struct qp *qp, struct outbox *out)
 {
 	if (qp->state != IBV_QPS_SQD || !qp->wants_drained_event ||
-	    qp->requester.drain_is_reported || qp->send_queue.done != qp->send_queue.started)
+	    qp->requester.drain_is_reported || qp_is_draining(qp))
 		return;
 	qp->requester.drain_is_reported = true;
 	outbox_add_event(out, IBV_EVENT_SQ_DRAINED);
@@ -60,7 +61,8 @@ void qp_requester_reset(struct qp *qp)
 
 bool qp_is_draining(const struct qp *qp)
 {
-	return qp->state == IBV_QPS_SQD && qp->send_queue.done != qp->send_queue.started;
+	return qp->state == IBV_QPS_SQD &&
+	       (qp->send_queue.done != qp->send_queue.started || rc_direct_is_under_way(qp));
 }
 
 /* Nothing of our own goes out from here on. */

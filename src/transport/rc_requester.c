@@ -25,6 +25,9 @@
  * Binds and local invalidations have no packets (rc_local.c). They are executed when it is
  * their turn to be started, have no PSNs, and the cursor never stands at one.
  *
+ * What can be performed in the peer's memory is done when it would be started (rc_direct.c),
+ * and then is like one of these.
+ *
  * A WQE whose memory is not what its keys promise is never started: it is marked and the
  * cursor stays in front of it until all before it is done and the completer reports it.
  */
@@ -32,6 +35,7 @@
 #include "transport/counting.h"
 #include "transport/message_packet.h"
 #include "transport/rc.h"
+#include "transport/rc_direct.h"
 #include "transport/rc_wqe.h"
 #include "transport/xrc.h"
 
@@ -155,12 +159,26 @@ static bool check_locally(struct qp *qp, struct send_wqe *wqe, const struct core
 
 enum start_result { START_DONE, START_LOCAL, START_NOTHING, START_AGAIN, START_FAILED };
 
-/* Executed at once; its outcome is there when nothing before it is outstanding. */
+/* @wqe, the next to start, was executed; its outcome is there when nothing before is outstanding. */
+static enum start_result end_local(struct sending *sending, struct send_wqe *wqe)
+{
+	struct rc_requester *requester = &sending->qp->requester;
+	struct work_queue *queue = &sending->qp->send_queue;
+
+	wqe->first_psn = requester->psn_next;
+	wqe->psn_count = 0;
+	if (requester->unacked_position == queue->started) {
+		requester->unacked_position++;
+		sending->has_outcomes = true;
+	}
+	requester->send_position = ++queue->started;
+	return START_LOCAL;
+}
+
+/* Executed at once. */
 static enum start_result start_local(struct sending *sending, struct send_wqe *wqe)
 {
 	struct qp *qp = sending->qp;
-	struct rc_requester *requester = &qp->requester;
-	struct work_queue *queue = &qp->send_queue;
 	struct complaint complaint = {0};
 
 	switch (rc_local_execute(qp, wqe, sending->core, &complaint)) {
@@ -174,14 +192,13 @@ static enum start_result start_local(struct sending *sending, struct send_wqe *w
 		send_fail(qp, wqe, IBV_WC_MW_BIND_ERR, &complaint);
 		return START_FAILED;
 	}
-	wqe->first_psn = requester->psn_next;
-	wqe->psn_count = 0;
-	if (requester->unacked_position == queue->started) {
-		requester->unacked_position++;
-		sending->has_outcomes = true;
-	}
-	requester->send_position = ++queue->started;
-	return START_LOCAL;
+	return end_local(sending, wqe);
+}
+
+/* In SQD what is half done is brought to its end. */
+static bool may_start(const struct qp *qp)
+{
+	return qp->state == IBV_QPS_RTS || rc_direct_is_under_way(qp);
 }
 
 static enum start_result start_next(struct sending *sending)
@@ -191,7 +208,7 @@ static enum start_result start_next(struct sending *sending)
 	struct work_queue *queue = &qp->send_queue;
 	struct send_wqe *wqe = send_wqe_at(queue, queue->started);
 
-	if (queue->started == queue->posted || qp->state != IBV_QPS_RTS || wqe->has_failed)
+	if (queue->started == queue->posted || !may_start(qp) || wqe->has_failed)
 		return START_NOTHING;
 	if ((wqe->flags & IBV_SEND_FENCE) && requester->read_count)
 		return START_NOTHING;
@@ -199,6 +216,14 @@ static enum start_result start_next(struct sending *sending)
 		return start_local(sending, wqe);
 	if (!check_locally(qp, wqe, sending->core))
 		return START_FAILED;
+	switch (rc_direct_step(qp, wqe, sending->core)) {
+	case DIRECT_DONE:
+		return end_local(sending, wqe);
+	case DIRECT_LATER:
+		return START_NOTHING;
+	case DIRECT_BY_PACKETS:
+		break;
+	}
 	wqe->first_psn = requester->psn_next;
 	wqe->psn_count = rc_wqe_is_atomic(wqe) ? 1 : rc_packet_count(qp, wqe->length);
 	queue->started++;

@@ -152,6 +152,13 @@ vbn_time qp_ack_deadline(const struct qp *qp);
 bool qp_owes_ack(const struct qp *qp);
 
 /*
+ * So many bytes, DIRECT_STEP_BYTES usually, may be moved in the peer's memory (path.reach) by the
+ * calls of qp_output() that follow. Afterwards, whether there is more to move than that.
+ */
+void qp_grant_direct(struct qp *qp, uint32_t bytes);
+bool qp_wants_direct(const struct qp *qp);
+
+/*
  * Fills @out with what there is to send, complete and tell. True: it stopped for
  * lack of room and is to be called again with an emptied outbox.
  */

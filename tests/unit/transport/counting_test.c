@@ -238,6 +238,36 @@ static void the_peer_refuses_the_request(void **state)
 	       {QP_REQ_REMOTE_INVALID_REQUEST, 1}, {QP_REQ_CQE_ERROR, 1});
 }
 
+/* --- without packets --- */
+
+static uint32_t allowed_accesses;
+
+static bool access_some(struct reach *reach, const struct reach_step *step)
+{
+	(void)reach;
+	(void)step;
+	return allowed_accesses-- > 0;
+}
+
+static void what_is_done_in_the_peers_memory(void **state)
+{
+	struct fixture *f = *state;
+	struct reach reach = {.access = access_some};
+
+	f->qp->path.reach = &reach;
+	allowed_accesses = 3;
+	fixture_post(f, IBV_WR_RDMA_WRITE, 0, 100, 0);
+	qp_grant_direct(f->qp, 60);
+	fixture_run(f);
+	EXPECT(f, {QP_DIRECT_BYTES, 60});
+	fixture_post(f, IBV_WR_RDMA_READ, 0, 50, 0);
+	fixture_post(f, IBV_WR_RDMA_WRITE, 0, 8, 0);
+	qp_grant_direct(f->qp, DIRECT_STEP_BYTES);
+	fixture_run(f);
+	EXPECT(f, {QP_DIRECT_BYTES, 150}, {QP_DIRECT_WRITES, 1}, {QP_DIRECT_READS, 1},
+	       {QP_DIRECT_GIVEN_UP, 1}, {QP_SENT_PKTS, 1}, {QP_SENT_BYTES, 8});
+}
+
 /* --- where --- */
 
 static void counters_may_lie_elsewhere(void **state)
@@ -268,14 +298,23 @@ static void every_counter_was_met(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(what_is_sent_and_received),  TEST(answers_to_reads_are_received_bytes),
-		TEST(requests_by_kind),		  TEST(gaps_and_repeats),
-		TEST(no_receive_is_posted),	  TEST(a_message_is_too_long),
-		TEST(access_is_refused),	  TEST(the_peer_missed_a_packet),
-		TEST(an_answer_was_lost),	  LOSSLESS(the_peer_asks_to_wait),
-		LOSSLESS(nothing_is_answered),	  TEST(a_probe_is_a_repeat),
-		TEST(the_peer_refuses_access),	  TEST(the_peer_refuses_the_request),
-		TEST(counters_may_lie_elsewhere), cmocka_unit_test(every_counter_was_met),
+		TEST(what_is_sent_and_received),
+		TEST(answers_to_reads_are_received_bytes),
+		TEST(requests_by_kind),
+		TEST(gaps_and_repeats),
+		TEST(no_receive_is_posted),
+		TEST(a_message_is_too_long),
+		TEST(access_is_refused),
+		TEST(the_peer_missed_a_packet),
+		TEST(an_answer_was_lost),
+		LOSSLESS(the_peer_asks_to_wait),
+		LOSSLESS(nothing_is_answered),
+		TEST(a_probe_is_a_repeat),
+		TEST(the_peer_refuses_access),
+		TEST(the_peer_refuses_the_request),
+		TEST(what_is_done_in_the_peers_memory),
+		TEST(counters_may_lie_elsewhere),
+		cmocka_unit_test(every_counter_was_met),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transport/rc_direct.h"
+
+#include "transport/counting.h"
+#include "transport/rc_wqe.h"
+#include "transport/service.h"
+
+/* More pieces than a list may well have on this device; what has more goes by packets. */
+#define PIECES_MAX 64
+
+static bool is_possible(const struct qp *qp, const struct send_wqe *wqe)
+{
+	const struct reach *reach = qp->path.reach;
+
+	if (!reach || (wqe->opcode != IBV_WR_RDMA_WRITE && wqe->opcode != IBV_WR_RDMA_READ) ||
+	    wqe->length == 0)
+		return false;
+	return rc_direct_is_under_way(qp) ||
+	       (wqe->length >= reach->bytes_min &&
+		qp->requester.unacked_position == qp->send_queue.started);
+}
+
+/* The bytes [offset, offset + bytes) of the message, here. */
+static bool hold_pieces(const struct qp *qp, const struct send_wqe *wqe, const struct core *core,
+			struct reach_step *step, struct held_piece pieces[PIECES_MAX])
+{
+	struct access access = access_of(qp, core);
+	uint32_t rights = step->is_read ? IBV_ACCESS_LOCAL_WRITE : 0;
+
+	step->pieces = pieces;
+	step->piece_count = PIECES_MAX;
+	if (!wqe->is_inline)
+		return sge_hold(&access, wqe->sge, wqe->sge_count, step->offset, step->bytes,
+				rights, pieces, &step->piece_count);
+	pieces[0] = (struct held_piece){
+		.host = (uint8_t *)(uintptr_t)wqe->inline_bytes + step->offset,
+		.length = step->bytes,
+	};
+	step->piece_count = 1;
+	return true;
+}
+
+static bool perform(struct qp *qp, const struct send_wqe *wqe, const struct core *core,
+		    struct reach_step *step)
+{
+	struct held_piece pieces[PIECES_MAX];
+	bool is_done;
+
+	if (!hold_pieces(qp, wqe, core, step, pieces))
+		return false;
+	is_done = qp->path.reach->access(qp->path.reach, step);
+	sge_let_go(pieces, step->piece_count);
+	return is_done;
+}
+
+static void count(struct qp *qp, const struct reach_step *step)
+{
+	qp_counters_add(qp->counters, QP_DIRECT_BYTES, step->bytes);
+	if (step->offset + step->bytes == step->length)
+		qp_count(qp, step->is_read ? QP_DIRECT_READS : QP_DIRECT_WRITES);
+}
+
+void qp_grant_direct(struct qp *qp, uint32_t bytes)
+{
+	qp->direct_left = bytes;
+	qp->wants_direct = false;
+}
+
+bool qp_wants_direct(const struct qp *qp)
+{
+	return qp->wants_direct;
+}
+
+enum direct_result rc_direct_step(struct qp *qp, const struct send_wqe *wqe,
+				  const struct core *core)
+{
+	uint32_t done = qp->requester.direct_done, left = wqe->length - done;
+	struct reach_step step = {
+		.is_read = rc_wqe_is_read(wqe),
+		.key = wqe->rkey,
+		.address = wqe->remote_address,
+		.length = wqe->length,
+		.offset = done,
+		.bytes = left < qp->direct_left ? left : qp->direct_left,
+		.copier = core->copier,
+	};
+
+	if (!is_possible(qp, wqe))
+		return DIRECT_BY_PACKETS;
+	qp->wants_direct = !qp->direct_left;
+	if (qp->wants_direct)
+		return DIRECT_LATER;
+	if (!perform(qp, wqe, core, &step)) {
+		qp->requester.direct_done = 0;
+		qp_count(qp, QP_DIRECT_GIVEN_UP);
+		return DIRECT_BY_PACKETS;
+	}
+	qp->direct_left -= step.bytes;
+	qp->requester.direct_done = done + step.bytes;
+	count(qp, &step);
+	qp->wants_direct = qp->requester.direct_done < wqe->length;
+	if (qp->wants_direct)
+		return DIRECT_LATER;
+	qp->requester.direct_done = 0;
+	return DIRECT_DONE;
+}

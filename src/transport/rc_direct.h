@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Theory of operation: requests that the requester performs itself
+ *
+ * Where the peer's memory is within reach (memory/reach.h), a WRITE or READ needs no packet: its
+ * bytes move, and it is done. It has no PSN, takes part in no window, and the peer's
+ * responder never hears of it. So that nobody can tell it from packets by the order of things, it
+ * is performed only
+ *
+ *   when it is its turn to be started (the fence and SQD count as ever), and
+ *   when nothing that was started before it is outstanding: all that it could overtake has been
+ *   executed and acknowledged, and its completion is the next one.
+ *
+ * What is posted behind it starts when it is done. WRITEs with immediate data, SENDs and atomics are
+ * packets always; so is what is too short to pay (reach.bytes_min), and whatever cannot be
+ * done directly, for any reason: the packet is refused or executed as if there were no other way.
+ * A message that was begun directly and cannot be ended so is sent as a whole. Bytes of it
+ * are then written twice, the last one once.
+ *
+ * The caller grants a number of bytes for each run of the QP (qp_grant_direct()), so that nobody
+ * waits long for the QP's lock and a thread that only wants to post comes back. A longer message
+ * moves in several steps; in between it is still the next one to start, with direct_done of its
+ * bytes moved, and draining (SQD) waits for it.
+ */
+#ifndef VBN_TRANSPORT_RC_DIRECT_H
+#define VBN_TRANSPORT_RC_DIRECT_H
+
+#include "transport/transport.h"
+
+enum direct_result {
+	DIRECT_DONE,
+	DIRECT_LATER,	   /* not before more is granted */
+	DIRECT_BY_PACKETS, /* it is started like any other */
+};
+
+/* Of @wqe, the next one to start, whose own memory was checked. */
+enum direct_result rc_direct_step(struct qp *qp, const struct send_wqe *wqe,
+				  const struct core *core);
+
+/* Whether the next WQE to start is half done. */
+static inline bool rc_direct_is_under_way(const struct qp *qp)
+{
+	return qp->requester.direct_done != 0;
+}
+
+#endif
