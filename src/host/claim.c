@@ -164,6 +164,7 @@ void host_claim_release(struct host *host)
 	if (host->own) {
 		/* First: once the slot is empty nobody buries it. */
 		host_rings_reclaim(host, host->slot);
+		host_tables_reclaim(host, host->slot);
 		clear_slot(host->own);
 		finish_slot(host->own, 0);
 		host_changed(host);
@@ -186,6 +187,7 @@ bool host_bury(struct host *host, uint32_t slot, uint32_t generation)
 	/* Somebody may have buried it before, and another one may have lived there since. */
 	if (atomic_load(&dead->generation) == generation) {
 		host_rings_reclaim(host, slot);
+		host_tables_reclaim(host, slot);
 		clear_slot(dead);
 		finish_slot(dead, 0);
 		host_changed(host);

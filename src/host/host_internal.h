@@ -106,6 +106,13 @@ void host_rings_close(struct host *host, bool is_inherited);
  */
 void host_rings_reclaim(struct host *host, uint32_t slot);
 
+/* --- tables.c --- */
+
+/* As host_rings_close(). */
+void host_tables_close(struct host *host, bool is_inherited);
+/* What @slot published and announced is empty again; as for host_rings_reclaim(). */
+void host_tables_reclaim(struct host *host, uint32_t slot);
+
 /* --- peer.c --- */
 
 /* Whether the member of @from is attached to that of @to. */

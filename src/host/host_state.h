@@ -17,6 +17,7 @@
  * management.c whose a datagram for QP 1 is
  * forward.c    packets that came to the wrong member
  * rings.c      rings of packets between two members, and who reclaims their memory
+ * tables.c     what members publish of their memory, and who is accessing it
  * peer.c       members with whom this one is connected; their death
  * holder.c     who holds an address, whoever's it is
  * stats.c      live counters (stats.h)
@@ -55,6 +56,7 @@ struct host_peer {
 	struct host *host;
 	const struct registry_slot *remote; /* the peer's slot */
 	struct descriptor watch;
+	pid_t process; /* as the kernel noted it; 0: not known */
 	_Atomic bool is_dead;
 	_Atomic vbn_time looked_at; /* host_peer_is_dead() */
 };
@@ -78,6 +80,7 @@ struct host {
 	_Atomic uint32_t address_count;	  /* entries below it are whole and never change */
 	LIST_HEAD(, host_peer) peers;
 	LIST_HEAD(, host_ring) rings; /* mapped; under lock */
+	LIST_HEAD(, host_view) views; /* of tables, mapped; under lock */
 };
 
 #endif

@@ -223,6 +223,7 @@ static struct host *make(const struct host_options *options)
 	pthread_mutex_init(&host->lock, NULL);
 	LIST_INIT(&host->peers);
 	LIST_INIT(&host->rings);
+	LIST_INIT(&host->views);
 	return host;
 }
 
@@ -278,6 +279,7 @@ void host_leave(struct host *host)
 {
 	host_claim_release(host);
 	host_rings_close(host, false);
+	host_tables_close(host, false);
 	close_all(host);
 	destroy(host);
 }
@@ -288,5 +290,6 @@ void host_close_inherited(struct host *host)
 	host->own = NULL;
 	host_claim_release(host);
 	host_rings_close(host, true);
+	host_tables_close(host, true);
 	close_all(host);
 }

@@ -28,6 +28,7 @@
 #include <unistd.h>
 
 #include "host/host_internal.h"
+#include "host/tables.h"
 
 /* Newer than the C library's headers may be. */
 #ifndef SO_PEERPIDFD
@@ -97,7 +98,7 @@ static int open_process(const struct host_peer *peer, int connection, pid_t pid)
 	return errno == ESRCH || errno == ENODATA ? -ESRCH : open_number(peer, pid);
 }
 
-static int open_watch(const struct host_peer *peer)
+static int open_watch(struct host_peer *peer)
 {
 	struct ucred owner;
 	int connection = reach(peer, HOST_NAME_ASK, &owner), process;
@@ -107,6 +108,7 @@ static int open_watch(const struct host_peer *peer)
 		connection = reach(peer, HOST_NAME_CLAIM, &owner);
 	if (connection < 0)
 		return -1;
+	peer->process = owner.pid;
 	process = open_process(peer, connection, owner.pid);
 	close(connection);
 	return process == -ENOSYS ? reach(peer, HOST_NAME_CLAIM, &owner) : process;
@@ -295,6 +297,11 @@ void host_detach(struct host *host, struct host_peer *peer)
 uint32_t host_peer_generation(const struct host_peer *peer)
 {
 	return peer->generation;
+}
+
+int32_t host_peer_process(const struct host_peer *peer)
+{
+	return peer->process;
 }
 
 int host_peer_descriptor(const struct host_peer *peer)

@@ -40,7 +40,7 @@
 #define HOST_SLOT_NONE HOST_SLOTS
 
 /* Any change of what is laid out here changes this; it stands in the names as well. */
-#define REGISTRY_LAYOUT 3u
+#define REGISTRY_LAYOUT 4u
 #define REGISTRY_MAGIC 0x56424e52u /* "VBNR" */
 
 struct registry_header {
@@ -89,6 +89,7 @@ struct registry_port {
 #define REGISTRY_SHARES_MEMORY 1u  /* with others who do */
 #define REGISTRY_SHARES_AS_HOST 2u /* it plays a host of its own: only with those at its address, */
 #define REGISTRY_SHARES_FAR 4u	   /* unless both of them say this */
+#define REGISTRY_SHARES_DIRECT 8u  /* and these may access its registered memory (tables.h) */
 
 struct registry_slot {
 	_Atomic uint32_t generation;
@@ -110,18 +111,22 @@ struct registry_slot {
  * Offsets in the file: the header, then one page-aligned room for each slot, then for
  * each slot the room of its statistics (stats.h), which only the owner and the tools map, then
  * for each slot the room of its claims of ports (port_room.h), mapped by who claims ports, then
- * for each slot a ring from each slot to it (rings.h), mapped by these two. The file is sparse: what
- * nobody wrote takes no memory.
+ * for each slot a ring from each slot to it (rings.h), mapped by these two, then for each
+ * slot the room of its tables, then for each slot the announcements of each slot towards it
+ * (tables.h). The file is sparse: what nobody wrote takes no memory.
  */
 #define REGISTRY_SLOT_BYTES 16384u
 #define REGISTRY_HEADER_BYTES 4096u
 #define REGISTRY_STATS_BYTES (2u << 20)
 #define REGISTRY_CLAIMS_BYTES (416u << 10)
 #define REGISTRY_SHARED_BYTES (REGISTRY_HEADER_BYTES + HOST_SLOTS * REGISTRY_SLOT_BYTES)
+#define REGISTRY_TABLES_BYTES ((3u << 20) + 4096u)
+#define REGISTRY_ANNOUNCEMENTS_BYTES 16384u
 #define REGISTRY_BYTES \
 	(REGISTRY_SHARED_BYTES + \
-	 (uint64_t)HOST_SLOTS * (REGISTRY_STATS_BYTES + REGISTRY_CLAIMS_BYTES + \
-				 (uint64_t)HOST_SLOTS * LINK_SHM_RING_BYTES))
+	 (uint64_t)HOST_SLOTS * \
+		 (REGISTRY_STATS_BYTES + REGISTRY_CLAIMS_BYTES + REGISTRY_TABLES_BYTES + \
+		  (uint64_t)HOST_SLOTS * (LINK_SHM_RING_BYTES + REGISTRY_ANNOUNCEMENTS_BYTES)))
 
 static inline uint64_t registry_stats_offset(uint32_t slot)
 {
@@ -137,6 +142,17 @@ static inline uint64_t registry_ring_offset(uint32_t from, uint32_t to)
 {
 	return registry_claims_offset(HOST_SLOTS) +
 	       ((uint64_t)to * HOST_SLOTS + from) * LINK_SHM_RING_BYTES;
+}
+
+static inline uint64_t registry_tables_offset(uint32_t slot)
+{
+	return registry_ring_offset(0, HOST_SLOTS) + (uint64_t)slot * REGISTRY_TABLES_BYTES;
+}
+
+static inline uint64_t registry_announcements_offset(uint32_t from, uint32_t to)
+{
+	return registry_tables_offset(HOST_SLOTS) +
+	       ((uint64_t)to * HOST_SLOTS + from) * REGISTRY_ANNOUNCEMENTS_BYTES;
 }
 
 struct registry {
