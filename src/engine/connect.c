@@ -189,6 +189,7 @@ int connect_path(struct engine_qp *qp, const struct ibv_qp_attr *attr, struct pa
 		.outbound = &qp->flow->flow,
 		.inbound = link == engine->shm_link ? &qp->flow->inbound : &link->inbound,
 	};
+	direct_connect(qp, path, attr->dest_qp_num);
 	return 0;
 }
 
@@ -217,6 +218,7 @@ int connect_datagrams(struct engine_qp *qp, struct path *path)
 
 void connect_release(struct engine_qp *qp)
 {
+	direct_disconnect(qp);
 	if (qp->flow)
 		links_return_flow(qp->engine, qp->flow);
 	qp->flow = NULL;

@@ -174,6 +174,8 @@ int engine_create(const struct settings *settings, struct engine **engine)
 	gsi_init(&created->gsi);
 	helper_init(&created->helper);
 	membership_init(&created->membership);
+	direct_init(&created->direct);
+	LIST_INIT(&created->regions);
 	ports_init(&created->ports);
 	explain_set_level(settings->log);
 	fault_guard_install();
@@ -199,6 +201,7 @@ void engine_destroy(struct engine *engine)
 				       engine->settings.counters_file);
 		gsi_close_ports(&engine->gsi);
 		membership_fini(&engine->membership);
+		direct_fini(engine);
 		ports_fini(&engine->ports);
 		/* Until here a fork has something to close in the child. */
 		pthread_mutex_lock(&engines_lock);

@@ -8,6 +8,7 @@
  * qp.c        life of a QP             helper.c    the thread that works when nobody polls
  * connect.c   the path at RTR          timers.c    deadlines
  * sharing.c   with whom packets go through memory
+ * direct*.c   accessing each other's registered memory without packets
  * ah.c        address handles          multicast.c groups, and the QPs attached to them
  * gsi.c       QP 1                     gsi_meeting.c which addresses are Verbenas'
  * pace.c      what nobody acknowledges waits
@@ -37,6 +38,7 @@
 #include "base/pin_table.h"
 #include "engine/counters.h"
 #include "engine/deputy.h"
+#include "engine/direct.h"
 #include "engine/engine.h"
 #include "engine/gsi.h"
 #include "engine/helper.h"
@@ -101,10 +103,11 @@ struct engine {
 	struct memory memory;
 	struct mr_slot *key_slots;
 	pthread_mutex_t keys_lock;
-	uint64_t registered_bytes;   /* under keys_lock; strict memlock */
-	uint32_t mr_count, mw_count; /* under keys_lock */
-	uint32_t pd_count;	     /* under keys_lock */
-	uint32_t pd_next;	     /* under keys_lock */
+	uint64_t registered_bytes;	/* under keys_lock; strict memlock */
+	uint32_t mr_count, mw_count;	/* under keys_lock */
+	uint32_t pd_count;		/* under keys_lock */
+	uint32_t pd_next;		/* under keys_lock */
+	LIST_HEAD(, engine_mr) regions; /* under keys_lock */
 
 	struct pin_table qps;
 	struct qp_slot *qp_slots;
@@ -136,6 +139,7 @@ struct engine {
 	_Atomic bool is_leaving;   /* the program ends: nothing is held any more */
 	struct helper helper;
 	struct membership membership;
+	struct direct direct;
 	struct ports ports;
 	_Atomic vbn_time last_poll; /* the lease: when a verbs call last did the NIC's work */
 	_Atomic uint64_t calls;	    /* of the program that do it (engine_call_begin()) */
@@ -179,6 +183,10 @@ struct engine_mr {
 	struct engine_pd *pd;
 	struct mr_slot *slot;
 	uint32_t key;
+	/* Under keys_lock. */
+	LIST_ENTRY(engine_mr) next;
+	bool is_changing;	       /* not to be published now */
+	struct published_entry *shown; /* NULL: it is not published */
 };
 
 /* What the core calls an SRQ, and the lock of it; see srq_enter(). */
@@ -262,6 +270,7 @@ struct engine_qp {
 	struct link_route route;
 	struct engine_flow *flow;
 	uint64_t window_seen; /* membership_refresh() */
+	struct direct_qp direct;
 
 	/* UD instead: the handles of what is in the send queue, by its slot (ah.h); under lock. */
 	struct engine_ah **ahs;

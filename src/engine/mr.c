@@ -116,18 +116,44 @@ static int has_windows(const struct engine_mr *mr, const char *call)
 			    count);
 }
 
+/* From other processes. True: some of them may still be accessing it. */
+static bool hide(struct engine_mr *mr)
+{
+	struct engine *engine = mr->pd->engine;
+	bool is_shown;
+
+	pthread_mutex_lock(&engine->keys_lock);
+	is_shown = direct_hide_region(engine, mr);
+	pthread_mutex_unlock(&engine->keys_lock);
+	return is_shown;
+}
+
+static void show_again(struct engine_mr *mr)
+{
+	struct engine *engine = mr->pd->engine;
+
+	pin_slot_publish(&mr->slot->pin, mr->key);
+	pthread_mutex_lock(&engine->keys_lock);
+	direct_show_region(engine, mr);
+	pthread_mutex_unlock(&engine->keys_lock);
+}
+
 /* Outside of locks. On error the region is as it was: a bind was quicker. */
 static int quiesce(struct engine_mr *mr, const char *call)
 {
 	int error = has_windows(mr, call);
+	bool is_shown;
 
 	if (error)
 		return error;
+	is_shown = hide(mr);
 	pin_slot_retire(&mr->slot->pin);
 	wait_until_idle(mr->slot);
+	if (is_shown)
+		direct_wait_for_key(mr->pd->engine, mr->key);
 	error = has_windows(mr, call);
 	if (error)
-		pin_slot_publish(&mr->slot->pin, mr->key);
+		show_again(mr);
 	return error;
 }
 
@@ -145,6 +171,8 @@ static int add_region(struct engine *engine, const struct mr *region, struct eng
 				    DEVICE_MAX_MR);
 	engine->mr_count++;
 	engine->registered_bytes += pinned_bytes(region);
+	LIST_INSERT_HEAD(&engine->regions, mr, next);
+	direct_show_region(engine, mr);
 	return 0;
 }
 
@@ -282,7 +310,7 @@ int engine_mr_change(struct engine_mr *mr, int flags, struct engine_pd *pd, void
 		return error;
 	}
 	mr->slot->mr = region;
-	pin_slot_publish(&mr->slot->pin, mr->key);
+	show_again(mr);
 	if (flags & IBV_REREG_MR_CHANGE_PD) {
 		atomic_fetch_sub(&mr->pd->user_count, 1);
 		atomic_fetch_add(&pd->user_count, 1);
@@ -303,6 +331,7 @@ int engine_mr_destroy(struct engine_mr *mr)
 		pthread_mutex_lock(&engine->keys_lock);
 		engine->registered_bytes -= pinned_bytes(&mr->slot->mr);
 		engine->mr_count--;
+		LIST_REMOVE(mr, next);
 		pin_table_release(&engine->memory.keys, &mr->slot->pin);
 		pthread_mutex_unlock(&engine->keys_lock);
 		atomic_fetch_sub(&mr->pd->user_count, 1);

@@ -340,6 +340,8 @@ static void withdraw(struct engine_qp *qp)
 	pin_slot_retire(&qp->slot->pin);
 	pthread_mutex_lock(&qp->lock);
 	unset_timers(qp);
+	direct_disconnect(qp);
+	qp->qp->path.reach = NULL;
 	pthread_mutex_unlock(&qp->lock);
 	while (!pin_slot_is_idle(&qp->slot->pin))
 		sched_yield();

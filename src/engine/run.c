@@ -205,6 +205,7 @@ static bool empty_outbox(struct engine_qp *qp, struct pass *pass)
 
 	/* Before anybody hears of what happened. */
 	statistics_show_state(qp);
+	direct_follow_qp(qp);
 	has_more = !batch_packets(qp, pass);
 	for (uint32_t i = 0; i < out->completion_count; i++)
 		if (!push_completion(qp, &out->completions[i], pass))
@@ -235,6 +236,7 @@ void run_qp(struct engine_qp *qp, struct pass *pass)
 	if (qp->flow)
 		membership_refresh(engine, qp->flow, &qp->window_seen);
 
+	qp_grant_direct(qp->qp, DIRECT_STEP_BYTES);
 	for (int rounds = 0; has_more && rounds < ROUNDS_MAX; rounds++) {
 		if (qp->ahs)
 			datagrams_at = pace_datagrams(qp, pass);
@@ -245,6 +247,7 @@ void run_qp(struct engine_qp *qp, struct pass *pass)
 		srq_leave(qp);
 		has_more |= empty_outbox(qp, pass);
 	}
+	has_more |= qp_wants_direct(qp->qp);
 	send_batch(qp, pass);
 	ack_deadline = qp_ack_deadline(qp->qp);
 	if (!has_more)

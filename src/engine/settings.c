@@ -144,6 +144,10 @@ bool settings_read(struct settings *settings)
 					    {"udp", LINK_CHOICE_UDP},
 					    {"shm", LINK_CHOICE_SHM},
 					    {NULL, 0}};
+	static const struct word directs[] = {{"auto", DIRECT_CHOICE_AUTO},
+					      {"off", DIRECT_CHOICE_OFF},
+					      {"vm", DIRECT_CHOICE_VM},
+					      {NULL, 0}};
 	static const struct word levels[] = {{"none", LOG_NONE},
 					     {"error", LOG_ERROR},
 					     {"info", LOG_INFO},
@@ -152,12 +156,15 @@ bool settings_read(struct settings *settings)
 	static const struct word gso_words[] = {
 		{"auto", LINK_GSO_AUTO}, {"on", LINK_GSO_ON}, {"off", LINK_GSO_OFF}, {NULL, 0}};
 	static const struct word layers[] = {{"ethernet", false}, {"infiniband", true}, {NULL, 0}};
+	int direct = DIRECT_CHOICE_AUTO;
 	int link = LINK_CHOICE_AUTO, level = LOG_NONE, layer = false, gso = LINK_GSO_AUTO;
 	bool is_right, is_pace_right;
 
 	*settings = (struct settings){.capture_file = get_copy("VERBENA_CAPTURE"),
 				      .counters_file = get_copy("VERBENA_COUNTERS")};
 	is_right = read_word("VERBENA_LINK", links, "write auto, shm or udp", &link);
+	is_right &= read_word("VERBENA_DIRECT", directs, "write auto, off or vm", &direct);
+	is_right &= read_number("VERBENA_DIRECT_MIN", &settings->direct_bytes_min);
 	is_right &= read_word("VERBENA_LOG", levels, "write error, info or debug", &level);
 	is_right &= read_word("VERBENA_LINK_LAYER", layers, "write ethernet or infiniband", &layer);
 	is_right &= read_switch("VERBENA_LINK_LOCAL", &settings->has_link_local_gids);
@@ -173,6 +180,7 @@ bool settings_read(struct settings *settings)
 	is_right &= read_fault(settings);
 	is_right &= read_profile(settings);
 	settings->link = (enum link_choice)link;
+	settings->direct = (enum direct_choice)direct;
 	settings->log = (enum log_level)level;
 	settings->has_pace = get("VERBENA_PACE") && is_pace_right;
 	settings->gso = (enum link_gso)gso;

@@ -14,11 +14,15 @@
 struct profile;
 
 enum link_choice { LINK_CHOICE_AUTO, LINK_CHOICE_UDP, LINK_CHOICE_SHM };
+/* Whether registered memory of other processes is accessed without packets, and how. */
+enum direct_choice { DIRECT_CHOICE_AUTO, DIRECT_CHOICE_OFF, DIRECT_CHOICE_VM };
 enum log_level { LOG_NONE, LOG_ERROR, LOG_INFO, LOG_DEBUG };
 
 struct settings {
-	enum link_choice link; /* VERBENA_LINK=auto|shm|udp */
-	bool has_address;      /* VERBENA_ADDRESS=127.0.0.2: be this host */
+	enum link_choice link;	   /* VERBENA_LINK=auto|shm|udp */
+	enum direct_choice direct; /* VERBENA_DIRECT=auto|off|vm */
+	uint32_t direct_bytes_min; /* VERBENA_DIRECT_MIN, of messages; 0: as it pays (direct.h) */
+	bool has_address;	   /* VERBENA_ADDRESS=127.0.0.2: be this host */
 	struct link_address address;
 	char address_text[48];
 	const char *fault_spec;	       /* VERBENA_FAULT; NULL: none */

@@ -20,6 +20,8 @@ uint32_t sharing_of(const struct settings *settings)
 		sharing |= REGISTRY_SHARES_AS_HOST;
 	if (settings->link == LINK_CHOICE_SHM)
 		sharing |= REGISTRY_SHARES_FAR;
+	if (direct_is_wished(settings))
+		sharing |= REGISTRY_SHARES_DIRECT;
 	return sharing;
 }
 

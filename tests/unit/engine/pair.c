@@ -38,12 +38,21 @@ const struct pair_settings pair_usual = {.depth = 64, .timeout = 14, .retry_cnt 
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 	 IBV_ACCESS_REMOTE_ATOMIC)
 
+static enum link_choice link_of(const struct pair_settings *wanted)
+{
+	if (wanted->is_alone)
+		return LINK_CHOICE_AUTO;
+	return wanted->is_shm ? LINK_CHOICE_SHM : PAIR_LINK;
+}
+
 static struct engine *open_engine(const char *address, const struct pair_settings *wanted)
 {
-	struct settings settings = {.link = wanted->is_alone ? LINK_CHOICE_AUTO : PAIR_LINK,
+	struct settings settings = {.link = link_of(wanted),
 				    .has_address = true,
 				    .has_no_share = wanted->is_alone,
-				    .fault_spec = wanted->fault};
+				    .fault_spec = wanted->fault,
+				    .direct = wanted->direct,
+				    .direct_bytes_min = wanted->direct_bytes_min};
 	struct engine *engine;
 
 	assert_true(settings_parse_address(address, &settings.address));
@@ -65,7 +74,7 @@ struct engine_qp *side_new_qp_on(struct side *side, const struct pair_settings *
 			.max_recv_wr = settings->depth,
 			.max_send_sge = 2,
 			.max_recv_sge = 2,
-			.max_inline_data = settings->is_datagram ? 64 : 0},
+			.max_inline_data = settings->is_datagram ? 64 : settings->inline_max},
 		.signals_all = true,
 		.send_cq = cq,
 		.recv_cq = cq,

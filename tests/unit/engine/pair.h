@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "engine/engine.h"
+#include "engine/settings.h"
 
 #define PAIR_BUFFER_BYTES (256u << 10)
 
@@ -41,6 +42,11 @@ struct pair_settings {
 	 * 127.88.0.
 	 */
 	const char *subnet;
+	/* Two engines share memory; whether they use it without packets, and from which size on. */
+	bool is_shm;
+	enum direct_choice direct;
+	uint32_t direct_bytes_min;
+	uint32_t inline_max; /* of RC QPs */
 };
 
 extern const struct pair_settings pair_usual;

@@ -15,7 +15,7 @@ static const char *const variables[] = {
 	"VERBENA_LINK",	   "VERBENA_ADDRESS",	 "VERBENA_FAULT",      "VERBENA_CAPTURE",
 	"VERBENA_LOG",	   "VERBENA_LINK_LAYER", "VERBENA_LINK_LOCAL", "VERBENA_STRICT_MEMLOCK",
 	"VERBENA_PROFILE", "VERBENA_PART_ID",	 "VERBENA_RCVBUF",     "VERBENA_COUNTERS",
-	"VERBENA_GSO",	   "VERBENA_PACE",
+	"VERBENA_GSO",	   "VERBENA_PACE",	 "VERBENA_DIRECT",     "VERBENA_DIRECT_MIN",
 };
 
 static void clear_environment(void)
@@ -47,6 +47,8 @@ static void assert_default(const struct settings *settings)
 	assert_null(settings->capture_file);
 	assert_null(settings->counters_file);
 	assert_int_equal(settings->log, LOG_NONE);
+	assert_int_equal(settings->direct, DIRECT_CHOICE_AUTO);
+	assert_int_equal(settings->direct_bytes_min, 0);
 	assert_false(settings->is_infiniband);
 	assert_false(settings->has_link_local_gids);
 	assert_false(settings->has_strict_memlock);
@@ -85,6 +87,9 @@ static void words_and_switches_are_read(void **state)
 	assert_int_equal(read_one("VERBENA_LINK", "auto", true).link, LINK_CHOICE_AUTO);
 	assert_int_equal(read_one("VERBENA_LINK", "udp", true).link, LINK_CHOICE_UDP);
 	assert_int_equal(read_one("VERBENA_LINK", "shm", true).link, LINK_CHOICE_SHM);
+	assert_int_equal(read_one("VERBENA_DIRECT", "auto", true).direct, DIRECT_CHOICE_AUTO);
+	assert_int_equal(read_one("VERBENA_DIRECT", "off", true).direct, DIRECT_CHOICE_OFF);
+	assert_int_equal(read_one("VERBENA_DIRECT", "vm", true).direct, DIRECT_CHOICE_VM);
 	assert_int_equal(read_one("VERBENA_GSO", "auto", true).gso, LINK_GSO_AUTO);
 	assert_int_equal(read_one("VERBENA_GSO", "on", true).gso, LINK_GSO_ON);
 	assert_int_equal(read_one("VERBENA_GSO", "off", true).gso, LINK_GSO_OFF);
@@ -119,6 +124,7 @@ static void numbers_are_read(void **state)
 	assert_int_equal(read_one("VERBENA_PART_ID", "0x1003", true).part_id, 0x1003);
 	assert_int_equal(read_one("VERBENA_RCVBUF", "4294967295", true).receive_buffer_bytes,
 			 4294967295u);
+	assert_int_equal(read_one("VERBENA_DIRECT_MIN", "100", true).direct_bytes_min, 100);
 	assert_int_equal(read_one("VERBENA_PACE", "400", true).pace, 400);
 	assert_true(read_one("VERBENA_PACE", "400", true).has_pace);
 	assert_true(read_one("VERBENA_PACE", "0", true).has_pace);
@@ -185,6 +191,8 @@ static void bad_values_give_a_sentence_and_the_default(void **state)
 		{"VERBENA_PART_ID", "+1", "write a whole number"},
 		{"VERBENA_PART_ID", "4294967296", "write a whole number"},
 		{"VERBENA_PART_ID", "99999999999999999999999", "write a whole number"},
+		{"VERBENA_DIRECT", "on", "write auto, off or vm"},
+		{"VERBENA_DIRECT_MIN", "4k", "write a whole number"},
 		{"VERBENA_GSO", "1", "write auto, on or off"},
 		{"VERBENA_RCVBUF", "8M", "write a whole number"},
 		{"VERBENA_PACE", "1.5", "write a whole number"},
