@@ -37,6 +37,13 @@ static bool check_link(const char *value, char *why, size_t why_bytes)
 	return is_word(value, words, why, why_bytes);
 }
 
+static bool check_direct(const char *value, char *why, size_t why_bytes)
+{
+	static const char *const words[] = {"auto", "off", "vm", NULL};
+
+	return is_word(value, words, why, why_bytes);
+}
+
 static bool check_log(const char *value, char *why, size_t why_bytes)
 {
 	static const char *const words[] = {"none", "error", "info", "debug", NULL};
@@ -158,6 +165,7 @@ const struct run_setting run_settings[] = {
 	{"address", "VERBENA_ADDRESS", check_address},
 	{"fault", "VERBENA_FAULT", check_fault},
 	{"capture", "VERBENA_CAPTURE", check_capture},
+	{"direct", "VERBENA_DIRECT", check_direct},
 	{"profile", "VERBENA_PROFILE", check_profile},
 	{"part-id", "VERBENA_PART_ID", check_part_id},
 	{"log", "VERBENA_LOG", check_log},

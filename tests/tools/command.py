@@ -60,6 +60,7 @@ class Words(unittest.TestCase):
         self.refused("run", "--fault", "loss=lots", "--", "true", said="loss")
         self.refused("run", "--capture", "/", "--", "true", said="cannot be written")
         self.refused("run", "--part-id", "-1", "--", "true", said="number")
+        self.refused("run", "--direct", "always", "--", "true", said="auto off vm")
         self.refused("run", "--log", "loud", "--", "true", said="none error info debug")
 
     def test_wrong_values_of_the_environment(self):
@@ -78,10 +79,11 @@ class Running(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             capture = os.path.join(folder, "out.pcap")
             found = self.environment("--address", SERVER, "--link", "udp", "--fault", "loss=1%",
-                                     "--capture", capture, "--part-id", "4119", "--log", "info")
+                                     "--capture", capture, "--part-id", "4119", "--log", "info",
+                                     "--direct", "vm")
             self.assertFalse(os.path.exists(capture))
         wanted = {"ADDRESS": SERVER, "LINK": "udp", "FAULT": "loss=1%", "CAPTURE": capture,
-                  "PART_ID": "4119", "LOG": "info"}
+                  "PART_ID": "4119", "LOG": "info", "DIRECT": "vm"}
         for name, value in wanted.items():
             self.assertEqual(found["VERBENA_" + name], value)
 
