@@ -10,7 +10,8 @@
 #include "sim/swarm_run.h"
 
 #define MILLION 1000000
-#define STEPS_MAX 2000000
+/* A forged request may ask for minutes, in which programs look at it many times. */
+#define STEPS_MAX 20000000
 #define HIGHEST_SERVICE_TIMEOUT 2 /* above response_timeout, as exponents */
 
 /* --- the plan --- */
@@ -92,7 +93,9 @@ static void draw(struct cm_plan *plan, uint64_t seed)
 	plan->delay_min = 1 + random_below(&random, wait / 8);
 	plan->delay_max =
 		plan->delay_min + 1 + random_below(&random, plan->is_clean ? wait / 8 : 3 * wait);
-	plan->pause_max = 1 + random_below(&random, plan->is_clean ? wait / 8 : 4 * wait);
+	/* Who waits for long looks often: not so often that it takes millions of steps. */
+	plan->pause_max =
+		wait / 64 + 1 + random_below(&random, plan->is_clean ? wait / 8 : 4 * wait);
 	plan->end = 1 + random_below(&random, 40 * wait);
 	plan->faults_end = plan->end + random_below(&random, 20 * wait);
 	draw_watch(plan, wait);
