@@ -57,12 +57,16 @@ static bool is_of_this_machine(const struct link_address *address)
 	return is_found;
 }
 
-/* An address is one user's, and ours may have opened it only later. */
+/*
+ * An address is one user's, and ours may open it only later. Who is about to has its name already, but
+ * does not stand in the registry yet: then its name tells whose it is.
+ */
 static bool is_another_users(const struct host *host, const struct link_address *address)
 {
 	struct host_holder holder;
 
-	return !host_has_receiver(host, address) && host_holders(address, &holder, 1) != 0;
+	return !host_has_receiver(host, address) && host_holders(address, &holder, 1) != 0 &&
+	       !holder.is_of_our_host;
 }
 
 static bool is_same_address(const struct link_path *path)

@@ -50,12 +50,14 @@ static bool ask_kernel(const char *text, struct host_holder *holder)
 	struct ucred owner = {0};
 	int fd = host_name_connect(&name, HOST_NAME_TYPE, &owner);
 
-	*holder = (struct host_holder){.uid = user_in(text)};
+	*holder = (struct host_holder){.uid = user_in(text),
+				       .is_of_our_host = host_name_is_of(text, geteuid())};
 	if (fd < 0)
 		/* Too many have asked already: somebody is there, and we have only the name. */
 		return fd == -EAGAIN;
 	close(fd);
 	*holder = host_holder_of(owner.pid, owner.uid);
+	holder->is_of_our_host = owner.uid == geteuid() && host_name_is_of(text, geteuid());
 	return true;
 }
 

@@ -178,6 +178,7 @@ int64_t host_own_window(const struct host *host, const struct link_address *addr
 struct host_holder {
 	int32_t pid; /* 0: not known (another pid namespace) */
 	uint32_t uid;
+	bool is_of_our_host; /* a member of the host that this user's processes of this version make up */
 	char command[HOST_COMMAND_BYTES];
 };
 

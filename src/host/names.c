@@ -45,6 +45,14 @@ struct host_name host_name_of_slot(uid_t user, uint32_t slot, const char *part)
 	return host_name_of_text(text);
 }
 
+bool host_name_is_of(const char *text, uid_t user)
+{
+	char before[NAME_TEXT_BYTES];
+
+	snprintf(before, sizeof(before), PREFIX "%u/%u/", REGISTRY_LAYOUT, user);
+	return strncmp(text, before, strlen(before)) == 0;
+}
+
 void host_address_text(const struct link_address *address, char text[HOST_ADDRESS_TEXT_BYTES])
 {
 	char gid[INET6_ADDRSTRLEN];

@@ -62,6 +62,8 @@ static inline void host_slot_set_remove(struct host_slot_set *set, uint32_t slot
 #define HOST_NAME_FORWARD "/forward"
 #define HOST_NAME_WAKE "/wake"
 
+/* Whether a name that stands in the system's list is one of the members of @user and our layout. */
+bool host_name_is_of(const char *text, uid_t user);
 /* @part is one of HOST_NAME_... */
 struct host_name host_name_of_slot(uid_t user, uint32_t slot, const char *part);
 struct host_name host_name_at(uid_t user, uint32_t slot, const struct link_address *address);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/membership.h"
+#include "host/host_state.h"
 #include "unit/engine/party.h"
 
 #define KINDS 6u
@@ -112,6 +113,30 @@ static void both_ends_decide_alike(void **state)
 		}
 }
 
+/* Its address has a name already, and the registry does not tell of it yet. */
+static void an_address_that_is_being_opened_is_ours(void **state)
+{
+	const uint32_t kinds[] = {0, 4, 5};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		struct host *host;
+		struct registry_slot *slot;
+		struct end a, b;
+
+		end_open(&a, kinds[i], SUBNET ".3");
+		end_open(&b, kinds[i], SUBNET ".4");
+		open_address(&b);
+		host = membership_host(b.engine);
+		slot = registry_slot(&host->registry, host_slot(host));
+		atomic_store(&slot->address_count, 0);
+		expect_both(&a, &b, true);
+		atomic_store(&slot->address_count, 1);
+		engine_destroy(a.engine);
+		engine_destroy(b.engine);
+	}
+}
+
 static void nobody_else_is_reached(void **state)
 {
 	struct link_address elsewhere = party_address("192.0.2.77"), scoped;
@@ -187,6 +212,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_shown_follows_from_settings),
 		cmocka_unit_test(both_ends_decide_alike),
+		cmocka_unit_test(an_address_that_is_being_opened_is_ours),
 		cmocka_unit_test(nobody_else_is_reached),
 		cmocka_unit_test(who_is_alone_shares_nothing),
 	};

@@ -41,6 +41,7 @@ static void all_holders_are_found(void **state)
 	assert_int_equal(host_holders(&address, holders, 4), 2);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(holders[i].uid, geteuid());
+		assert_true(holders[i].is_of_our_host);
 		assert_true(strlen(holders[i].command) > 0);
 		has_own |= holders[i].pid == getpid();
 		has_child |= holders[i].pid == child.pid;
