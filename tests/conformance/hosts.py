@@ -2,8 +2,8 @@
 """Pairs of hosts that stock programs run on.
 
 Each link is a context manager that gives two Host objects: virtual hosts of 127/8,
-which need no privilege, one such host twice, or two network namespaces joined by a
-veth pair, which are made here and removed again. Pairs with different numbers (0, 1, ...)
+which need no privilege, one such host twice, either through sockets or through memory, or two
+network namespaces joined by a veth pair, which are made here and removed again. Pairs with different numbers (0, 1, ...)
 do not know of each other. A wrapper stands between `verbena run` and each program.
 """
 import contextlib
@@ -50,9 +50,9 @@ def virtual_hosts(verbena, wrapper=(), pair_number=0):
     yield virtual_host(verbena, wrapper, first), virtual_host(verbena, wrapper, first + 1)
 
 
-def virtual_host(verbena, wrapper, number):
+def virtual_host(verbena, wrapper, number, link="udp"):
     address = f"127.0.{1 + os.getpid() % 180}.{number}"
-    return host([verbena, "run", "--link", "udp", "--address", address, "--", *wrapper], address)
+    return host([verbena, "run", "--link", link, "--address", address, "--", *wrapper], address)
 
 
 @contextlib.contextmanager
@@ -60,6 +60,18 @@ def shared_host(verbena, wrapper=(), pair_number=0):
     """Both ends under one address, through sockets all the same."""
     end = virtual_host(verbena, wrapper, 4 * pair_number + 4)
     yield end, end
+
+
+@contextlib.contextmanager
+def memory_hosts(verbena, wrapper=(), pair_number=0):
+    """Through memory: pairs at one address, which need not be told, and at two, which are."""
+    first = 4 * pair_number + 2
+    if pair_number % 2:
+        end = virtual_host(verbena, wrapper, first, "auto")
+        yield end, end
+    else:
+        yield (virtual_host(verbena, wrapper, first, "shm"),
+               virtual_host(verbena, wrapper, first + 1, "shm"))
 
 
 def ip(*arguments):

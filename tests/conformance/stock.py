@@ -273,7 +273,7 @@ def main(argv):
     verbena = os.path.abspath(os.path.join(options.build, "verbena"))
     tried = []
     for kind, make_ends in (("hosts", hosts.virtual_hosts), ("shared", hosts.shared_host),
-                            ("namespaces", hosts.namespaces)):
+                            ("memory", hosts.memory_hosts), ("namespaces", hosts.namespaces)):
         try:
             tried += try_kind(session, kind, make_ends, verbena)
         except hosts.Unavailable as reason:

@@ -91,7 +91,8 @@ static int be_another_user(const struct link_address *address, pid_t first)
 		return 4;
 	if (host_holders(address, &holder, 1) != 1)
 		return 5;
-	if (holder.pid != first || holder.uid != 0 || holder.command[0] == '\0')
+	if (holder.pid != first || holder.uid != 0 || holder.is_of_our_host ||
+	    holder.command[0] == '\0')
 		return 6;
 	host_leave(host);
 	return 0;
