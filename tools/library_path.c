@@ -49,3 +49,19 @@ bool library_directory(char directory[static 4096])
 	snprintf(directory, 4096, "%.4000s/%s", own, places[0]);
 	return false;
 }
+
+bool library_put_first(void)
+{
+	const char *before = getenv("LD_LIBRARY_PATH");
+	char directory[4096], *path;
+	bool is_set;
+
+	if (!library_directory(directory))
+		return false;
+	if (asprintf(&path, "%s%s%s", directory, before && *before ? ":" : "",
+		     before ? before : "") < 0)
+		return false;
+	is_set = setenv("LD_LIBRARY_PATH", path, 1) == 0;
+	free(path);
+	return is_set;
+}

@@ -14,4 +14,7 @@
 /* False: it is nowhere; @directory then holds the place where it was looked for first. */
 bool library_directory(char directory[static 4096]);
 
+/* In front of the distribution's on LD_LIBRARY_PATH, for programs that are started; false: it is not. */
+bool library_put_first(void);
+
 #endif

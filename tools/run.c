@@ -70,21 +70,13 @@ static int read_options(int argc, char **argv)
 
 static bool put_library_first(void)
 {
-	const char *before = getenv("LD_LIBRARY_PATH");
-	char directory[4096], *path;
-	bool is_set;
+	char directory[4096];
 
-	if (!library_directory(directory)) {
-		fprintf(stderr, "verbena run: there is no %s in %s; build it first.\n",
-			LIBRARY_NAME, directory);
-		return false;
-	}
-	if (asprintf(&path, "%s%s%s", directory, before && *before ? ":" : "",
-		     before ? before : "") < 0)
-		return false;
-	is_set = setenv("LD_LIBRARY_PATH", path, 1) == 0;
-	free(path);
-	return is_set;
+	if (library_directory(directory))
+		return library_put_first();
+	fprintf(stderr, "verbena run: there is no %s in %s; build it first.\n", LIBRARY_NAME,
+		directory);
+	return false;
 }
 
 static int start(char **words)
