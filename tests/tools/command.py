@@ -8,6 +8,7 @@ Exits like unittest: 0 when all is right.
 """
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -224,22 +225,42 @@ class Info(unittest.TestCase):
 
 
 class Example(unittest.TestCase):
-    def test_both_ends(self):
-        program = os.path.join(BUILD, "examples/rc_lifecycle")
+    """Server and client of a program of examples/, on two virtual hosts."""
+
+    def run_both(self, name, *arguments):
+        program = os.path.join(BUILD, "examples", name)
         port = str(20000 + os.getpid() % 10000)
-        server = subprocess.Popen([VERBENA, "run", "--address", SERVER, "--", program, "--port",
-                                   port], stdout=subprocess.PIPE, text=True)
+        words = ["--", program, "--port", port, *arguments]
+        server = subprocess.Popen([VERBENA, "run", "--address", SERVER, *words],
+                                  stdout=subprocess.PIPE, text=True)
         try:
             lines = iter(server.stdout.readline, "")
             self.assertTrue(any("waiting for a client" in line for line in lines))
-            client = verbena("run", "--address", CLIENT, "--", program, "--port", port, SERVER)
+            client = verbena("run", "--address", CLIENT, *words, SERVER)
             self.assertEqual(client.returncode, 0, client.stderr)
-            self.assertIn("done", client.stdout)
-            self.assertIn("counter at 7", server.communicate(timeout=SECONDS)[0])
+            said = server.communicate(timeout=SECONDS)[0]
             self.assertEqual(server.returncode, 0)
+            return said, client.stdout
         finally:
             server.kill()
             server.wait()
+
+    def test_rc_lifecycle(self):
+        server, client = self.run_both("rc_lifecycle")
+        self.assertIn("done", client)
+        self.assertIn("counter at 7", server)
+
+    def test_market_data(self):
+        with tempfile.NamedTemporaryFile("r") as samples:
+            receiver, publisher = self.run_both("market_data", "--snapshots", "5000", "--interval",
+                                                "1000", "--samples", samples.name)
+            latencies = [float(line) for line in samples]
+        self.assertEqual(len(latencies), 5000)
+        mean = re.search(r"^latency, mean: ([\d.]+) us$", receiver, re.M)
+        self.assertAlmostEqual(float(mean.group(1)), sum(latencies) / 5e6, delta=0.001)
+        for said in (receiver, publisher):
+            self.assertRegex(said, r"(?m)^messages per second: [1-9]\d*$")
+            self.assertRegex(said, r"(?m)^CPU use: [\d.]+ %$")
 
 
 if __name__ == "__main__":
