@@ -22,5 +22,6 @@ enum command_status {
 int command_run(int argc, char **argv);
 int command_info(int argc, char **argv);
 int command_stat(int argc, char **argv);
+int command_bench(int argc, char **argv);
 
 #endif

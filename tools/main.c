@@ -16,18 +16,22 @@ static const char usage[] =
 	"usage: verbena run [OPTION...] [--] PROGRAM [ARGUMENT...]\n"
 	"       verbena info [--json]\n"
 	"       verbena stat [--pid PID] [--all] [--json] [--interval SECONDS [--count N]]\n"
+	"       verbena bench [latency] [throughput] [qps] [market-data] [OPTION...]\n"
 	"       verbena --version | --help\n"
 	"\n"
 	"  run    start a program whose verbs calls reach Verbena, a software RDMA NIC\n"
 	"  info   devices, GIDs, limits, and why an interface is not usable\n"
 	"  stat   what running programs send, receive and drop, live\n"
+	"  bench  latency and throughput beside TCP, UDP, UCX and libfabric\n"
 	"\n"
-	"`verbena run --help` lists its options; see also verbena(1).\n";
+	"`verbena run --help` and its like list their options; see also verbena(1).\n";
 
 int main(int argc, char **argv)
 {
-	static const struct subcommand subcommands[] = {
-		{"run", command_run}, {"info", command_info}, {"stat", command_stat}};
+	static const struct subcommand subcommands[] = {{"run", command_run},
+							{"info", command_info},
+							{"stat", command_stat},
+							{"bench", command_bench}};
 	const char *word = argc > 1 ? argv[1] : "";
 
 	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
