@@ -26,6 +26,9 @@
  * READ does without the announcement. Where anything is not as it should be the request goes
  * by packets; so a refusal has the same completion as ever.
  *
+ * Both sides order their stores and loads by full fences: they cost a few nanoseconds beside a call of
+ * microseconds, and need no agreement on whose side a barrier of the system replaces them.
+ *
  * A process id is only a number: the process may have died and the number be another's, or it may
  * have called exec() and its addresses mean something else. So each owner has a door, a
  * page at a random address, with a random number in it that it publishes. Each call passes
@@ -41,8 +44,8 @@
  * tried once for each peer by reading its door, and refusals later on count as well. Both
  * directions are independent of each other.
  *
- * Locks: under `lock` only the host's is taken. Waiting for announcements takes place under no lock but that of a QP,
- * which no access waits for.
+ * Locks: under `lock` only the host's is taken. Waiting for announcements takes place under no lock
+ * but that of a QP, which no access waits for.
  */
 #ifndef VBN_ENGINE_DIRECT_H
 #define VBN_ENGINE_DIRECT_H

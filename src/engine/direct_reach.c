@@ -9,7 +9,6 @@
 
 /* Pieces up to this size may be torn by the kernel. */
 #define TORN_BYTES_MAX 8u
-#define CELL_WORDS (sizeof(((struct direct *)0)->cells[0]) / sizeof(uint64_t))
 
 struct direct_reach {
 	struct reach reach;
@@ -151,11 +150,10 @@ static bool read_by_vm(const struct direct_reach *reach, const struct reach_step
 	return is_moved;
 }
 
-static bool access_by_vm(struct reach *base, const struct reach_step *step)
+/* False: this peer or this message is not to be accessed. */
+static bool aim(struct direct_reach *reach, const struct reach_step *step)
 {
-	struct direct_reach *reach = (struct direct_reach *)base;
 	struct published_request *request = &reach->request;
-	struct published_grant grant;
 
 	if (step->length <= TORN_BYTES_MAX || !is_reached(reach->peer))
 		return false;
@@ -164,7 +162,24 @@ static bool access_by_vm(struct reach *base, const struct reach_step *step)
 	request->rights = step->is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
 	request->address = step->address;
 	request->length = step->length;
-	return (step->is_read ? read_by_vm : write_by_vm)(reach, step, &grant) &&
+	return true;
+}
+
+static bool is_granted(struct reach *base, const struct reach_step *step)
+{
+	struct direct_reach *reach = (struct direct_reach *)base;
+	struct published_grant grant;
+
+	return aim(reach, step) && published_grants(reach->peer->tables, &reach->request, &grant);
+}
+
+static bool access_by_vm(struct reach *base, const struct reach_step *step)
+{
+	struct direct_reach *reach = (struct direct_reach *)base;
+	struct published_grant grant;
+
+	return aim(reach, step) &&
+	       (step->is_read ? read_by_vm : write_by_vm)(reach, step, &grant) &&
 	       published_stands(&grant);
 }
 
@@ -243,6 +258,7 @@ void direct_connect(struct engine_qp *qp, struct path *path, uint32_t dest_qpn)
 	qp->direct.reach->request = request_of(qp, path);
 	qp->direct.reach->request.qpn = dest_qpn;
 	qp->direct.reach->reach = (struct reach){
+		.grants = is_granted,
 		.access = access_by_vm,
 		.bytes_min = bytes_min_of(&engine->settings),
 	};

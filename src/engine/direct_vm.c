@@ -82,7 +82,7 @@ static enum direct_outcome call(const struct direct_target *target, const struct
 	return outcome;
 }
 
-/* As an atomic's source would be: what comes back by the door is looked at after the call. */
+/* What came back through the door says whose memory it was. */
 static enum direct_outcome read_through_door(const struct direct_target *target,
 					     struct transfer *transfer, const uint64_t *proof)
 {

@@ -51,8 +51,10 @@ _Static_assert(sizeof(struct published_entry) == 64, "a look-up touches one cach
 struct published_head {
 	/* Which life of the owner this is (a generation of the host's); written last, 0: none. */
 	_Atomic uint32_t owner;
-	/* Where in the owner's memory the number `proof` stands, and behind it what is the owner's
-	   and the readers' affair. */
+	/*
+	 * Where in the owner's memory the number `proof` stands. What lies behind it is agreed on
+	 * by owner and readers elsewhere.
+	 */
 	_Atomic uint64_t door;
 	_Atomic uint64_t proof;
 };

@@ -31,6 +31,8 @@ struct reach_step {
 };
 
 struct reach {
+	/* Whether the message of @step would be granted now, as far as can be told without a call. */
+	bool (*grants)(struct reach *reach, const struct reach_step *step);
 	/*
 	 * True: done. False: not, or not for certain; the whole message goes by packets. Some of
 	 * its bytes may have been moved.

@@ -12,12 +12,24 @@ static bool is_possible(const struct qp *qp, const struct send_wqe *wqe)
 {
 	const struct reach *reach = qp->path.reach;
 
-	if (!reach || (wqe->opcode != IBV_WR_RDMA_WRITE && wqe->opcode != IBV_WR_RDMA_READ) ||
-	    wqe->length == 0)
-		return false;
-	return rc_direct_is_under_way(qp) ||
-	       (wqe->length >= reach->bytes_min &&
-		qp->requester.unacked_position == qp->send_queue.started);
+	return reach && (wqe->opcode == IBV_WR_RDMA_WRITE || wqe->opcode == IBV_WR_RDMA_READ) &&
+	       wqe->length && wqe->length >= reach->bytes_min;
+}
+
+static bool is_first_outstanding(const struct qp *qp)
+{
+	return qp->requester.unacked_position == qp->send_queue.started;
+}
+
+/* All that is outstanding might have gone directly itself. */
+static bool follows_its_kind(const struct qp *qp)
+{
+	uint32_t position = qp->requester.unacked_position;
+
+	while (position != qp->send_queue.started &&
+	       is_possible(qp, send_wqe_at(&qp->send_queue, position)))
+		position++;
+	return position == qp->send_queue.started;
 }
 
 /* The bytes [offset, offset + bytes) of the message, here. */
@@ -85,8 +97,13 @@ enum direct_result rc_direct_step(struct qp *qp, const struct send_wqe *wqe,
 		.copier = core->copier,
 	};
 
+	qp->wants_direct = false;
 	if (!is_possible(qp, wqe))
 		return DIRECT_BY_PACKETS;
+	if (!is_first_outstanding(qp))
+		return follows_its_kind(qp) && qp->path.reach->grants(qp->path.reach, &step)
+			       ? DIRECT_LATER
+			       : DIRECT_BY_PACKETS;
 	qp->wants_direct = !qp->direct_left;
 	if (qp->wants_direct)
 		return DIRECT_LATER;

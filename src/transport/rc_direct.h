@@ -11,6 +11,10 @@
  *   when nothing that was started before it is outstanding: all that it could overtake has been
  *   executed and acknowledged, and its completion is the next one.
  *
+ * Behind requests of its own kind that had to go by packets, for whatever reason, it waits until they
+ * are done, if it would be granted then: a queue that is never empty would otherwise go on by
+ * packets for ever. Behind others it is packets too.
+ *
  * What is posted behind it starts when it is done. WRITEs with immediate data, SENDs and atomics are
  * packets always; so is what is too short to pay (reach.bytes_min), and whatever cannot be
  * done directly, for any reason: the packet is refused or executed as if there were no other way.
@@ -29,7 +33,7 @@
 
 enum direct_result {
 	DIRECT_DONE,
-	DIRECT_LATER,	   /* not before more is granted */
+	DIRECT_LATER,	   /* not before more may move, or what is outstanding is done */
 	DIRECT_BY_PACKETS, /* it is started like any other */
 };
 

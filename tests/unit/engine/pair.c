@@ -26,10 +26,13 @@ const char *__tsan_default_suppressions(void)
 
 /*
  * Programs are built twice: the second time engines that are not one reach each other through
- * memory, as "shm" has it.
+ * memory, as "shm" has it; some a third time, when they access it without packets.
  */
 #ifndef PAIR_LINK
 #define PAIR_LINK LINK_CHOICE_AUTO
+#endif
+#ifndef PAIR_DIRECT
+#define PAIR_DIRECT DIRECT_CHOICE_OFF
 #endif
 
 const struct pair_settings pair_usual = {.depth = 64, .timeout = 14, .retry_cnt = 7};
@@ -51,7 +54,7 @@ static struct engine *open_engine(const char *address, const struct pair_setting
 				    .has_address = true,
 				    .has_no_share = wanted->is_alone,
 				    .fault_spec = wanted->fault,
-				    .direct = wanted->direct,
+				    .direct = wanted->is_shm ? wanted->direct : PAIR_DIRECT,
 				    .direct_bytes_min = wanted->direct_bytes_min};
 	struct engine *engine;
 

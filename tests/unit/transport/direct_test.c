@@ -18,6 +18,7 @@ struct target {
 	uint8_t memory[64 * 1024];
 	uint32_t calls;
 	uint32_t calls_allowed; /* later ones fail */
+	bool grants;
 	struct reach_step last;
 };
 
@@ -45,12 +46,20 @@ static bool reach_target(struct reach *reach, const struct reach_step *step)
 	return true;
 }
 
+static bool grant_target(struct reach *reach, const struct reach_step *step)
+{
+	assert_ptr_equal(reach, &target.reach);
+	assert_int_equal(step->key, FIXTURE_REMOTE_KEY);
+	return target.grants;
+}
+
 static struct fixture *open_direct(const struct fixture_settings *settings)
 {
 	struct fixture *f = fixture_new(settings);
 
 	memset(&target, 0, sizeof(target));
-	target.reach = (struct reach){.access = reach_target, .bytes_min = 1};
+	target.reach =
+		(struct reach){.grants = grant_target, .access = reach_target, .bytes_min = 1};
 	target.f = f;
 	target.calls_allowed = UINT32_MAX;
 	f->qp->path.reach = &target.reach;
@@ -161,6 +170,49 @@ static void behind_what_is_outstanding_a_write_is_packets(void **state)
 	assert_int_equal(target.calls, 1);
 	fixture_expect_nothing(f);
 	fixture_free(f);
+}
+
+/* One that was barred must not bar all others that a busy queue holds. */
+static void behind_its_own_kind_it_waits_for_its_turn(void **state)
+{
+	struct fixture *f = open_direct(&fixture_usual);
+
+	(void)state;
+	target.calls_allowed = 0;
+	target.grants = true;
+	fixture_post(f, IBV_WR_RDMA_WRITE, 0, 200, 0);
+	fixture_post(f, IBV_WR_RDMA_READ, 0, 200, 0);
+	run(f, DIRECT_STEP_BYTES);
+	fixture_expect(f, OPCODE_WRITE_ONLY, 0xfffffe);
+	fixture_expect_nothing(f);
+	assert_false(qp_wants_direct(f->qp));
+	target.calls_allowed = UINT32_MAX;
+	qp_grant_direct(f->qp, DIRECT_STEP_BYTES);
+	fixture_ack(f, 0xfffffe);
+	fixture_expect_completion(f, 1, IBV_WC_SUCCESS);
+	fixture_expect_completion(f, 2, IBV_WC_SUCCESS);
+	fixture_expect_nothing(f);
+	assert_int_equal(target.calls, 2);
+	fixture_free(f);
+}
+
+/* A message is no reason to wait, nor is what would not be granted. */
+static void behind_others_it_does_not_wait(void **state)
+{
+	(void)state;
+	for (int grants = 0; grants < 2; grants++) {
+		struct fixture *f = open_direct(&fixture_usual);
+
+		target.grants = grants;
+		target.calls_allowed = 0;
+		fixture_post(f, grants ? IBV_WR_SEND : IBV_WR_RDMA_WRITE, 0, 200, 0);
+		fixture_post(f, IBV_WR_RDMA_WRITE, 0, 200, 0);
+		run(f, DIRECT_STEP_BYTES);
+		fixture_expect(f, grants ? OPCODE_SEND_ONLY : OPCODE_WRITE_ONLY, 0xfffffe);
+		fixture_expect(f, OPCODE_WRITE_ONLY, 0xffffff);
+		fixture_expect_nothing(f);
+		fixture_free(f);
+	}
 }
 
 /* A READ whose answer is missing is outstanding too. */
@@ -394,6 +446,8 @@ int main(void)
 		cmocka_unit_test(writes_and_reads_are_done_without_a_packet),
 		cmocka_unit_test(other_requests_are_packets),
 		cmocka_unit_test(behind_what_is_outstanding_a_write_is_packets),
+		cmocka_unit_test(behind_its_own_kind_it_waits_for_its_turn),
+		cmocka_unit_test(behind_others_it_does_not_wait),
 		cmocka_unit_test(behind_a_read_a_write_is_packets),
 		cmocka_unit_test(completions_keep_their_order),
 		cmocka_unit_test(a_long_message_moves_in_steps),
