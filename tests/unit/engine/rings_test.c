@@ -22,9 +22,12 @@
 #define ADDRESS "127.66.16.1"
 #define PATIENCE_S 30
 
-static const struct pair_settings usual = {.depth = 64, .timeout = 14, .retry_cnt = 7};
+/* Packets are what this is about. */
+static const struct pair_settings usual = {
+	.depth = 64, .timeout = 14, .retry_cnt = 7, .direct = DIRECT_CHOICE_OFF};
 /* Silence is noticed at once. */
-static const struct pair_settings hasty = {.depth = 64, .timeout = 6, .retry_cnt = 2};
+static const struct pair_settings hasty = {
+	.depth = 64, .timeout = 6, .retry_cnt = 2, .direct = DIRECT_CHOICE_OFF};
 
 static struct side a, b;
 

@@ -247,7 +247,7 @@ static void a_held_ack_leaves_before_its_qp(void **state)
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
 	(void)state;
-	settings.timeout = 10;
+	settings.timeout = 14;
 	settings.retry_cnt = 1;
 	for (int i = 0; i < 20; i++) {
 		struct pair pair;
