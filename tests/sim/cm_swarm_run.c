@@ -372,6 +372,11 @@ static void run(struct cm_swarm *swarm)
 	check_clean(swarm);
 }
 
+bool swarm_use_rings(void)
+{
+	return false;
+}
+
 struct swarm_result swarm_run(uint64_t seed, FILE *trace_text)
 {
 	struct cm_swarm *swarm = calloc(1, sizeof(*swarm));

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "sim/host.h"
+#include "sim/rings.h"
 #include "sim/world.h"
 
 /* A UDP, IP and Ethernet header with preamble and gap take so much of the bandwidth. */
@@ -25,7 +26,10 @@ static void link_deliver(struct world *world, void *subject, uint64_t argument)
 	struct datagram *datagram = subject;
 
 	(void)argument;
-	host_take_in(world->hosts[datagram->to], datagram);
+	if (world->rings)
+		rings_deliver(world, datagram);
+	else
+		host_take_in(world->hosts[datagram->to], datagram);
 }
 
 bool link_is_delivery(world_action *action)

@@ -3,6 +3,7 @@
  * swarm --seeds A..B [--shard I/N] [--twice]   runs the seeds A to B, or the I-th of N parts
  * swarm --shard I/N                            as many seeds as VERBENA_SWARM_SEEDS says
  * swarm --seed S [--trace]                     one seed, with its plan and its trace
+ * swarm --rings ...                            hosts have rings in memory between them (rings.h)
  * swarm --file PATH                            the first word of each line is a seed
  *
  * Exits 1 when a seed failed and prints the command that repeats it.
@@ -20,7 +21,7 @@
 struct options {
 	uint64_t first, last;
 	uint64_t shard, shard_count;
-	bool is_single, with_trace, runs_twice;
+	bool is_single, with_trace, runs_twice, has_rings;
 	const char *file;
 };
 
@@ -43,9 +44,9 @@ static bool run_one(uint64_t seed, const struct options *options, struct totals 
 	if (!result.has_failed)
 		return true;
 	totals->failed++;
-	printf("FAILED seed %llu: %s\n  repeat with: %s --seed %llu --trace\n",
+	printf("FAILED seed %llu: %s\n  repeat with: %s%s --seed %llu --trace\n",
 	       (unsigned long long)seed, result.failure, program_invocation_name,
-	       (unsigned long long)seed);
+	       options->has_rings ? " --rings" : "", (unsigned long long)seed);
 	fflush(stdout);
 	return false;
 }
@@ -95,6 +96,8 @@ static bool parse_option(char **argument, struct options *options, int *used)
 		return options->with_trace = true;
 	if (strcmp(argument[0], "--twice") == 0)
 		return options->runs_twice = true;
+	if (strcmp(argument[0], "--rings") == 0)
+		return options->has_rings = swarm_use_rings();
 	*used = 2;
 	if (!argument[1])
 		return false;

@@ -23,6 +23,7 @@
 #include "sim/hostile.h"
 #include "sim/panes.h"
 #include "sim/program.h"
+#include "sim/rings.h"
 #include "sim/upset.h"
 #include "sim/windows.h"
 #include "sim/xrc_requests.h"
@@ -385,10 +386,19 @@ static void judge(struct swarm *swarm)
 	}
 }
 
+static bool uses_rings;
+
+bool swarm_use_rings(void)
+{
+	return uses_rings = true;
+}
+
 static void build(struct swarm *swarm, uint64_t seed, FILE *trace_text)
 {
 	swarm_plan_draw(&swarm->plan, seed);
 	world_init(&swarm->world, seed, trace_text);
+	if (uses_rings)
+		swarm->world.rings = rings_create(&swarm->world, seed);
 	swarm->weather.state = random_next(&swarm->world.random);
 	check_bounds_attach(&swarm->world);
 	check_deadline_attach(&swarm->world);

@@ -12,6 +12,9 @@ struct swarm_result {
 	vbn_time ended;
 };
 
+/* From now on packets go through rings in memory (rings.h). False: there is no such thing here. */
+bool swarm_use_rings(void);
+
 /* Draws, runs and judges one seed. @trace_text: where its trace goes, or NULL. */
 struct swarm_result swarm_run(uint64_t seed, FILE *trace_text);
 

@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "sim/host.h"
+#include "sim/rings.h"
 
 void world_init(struct world *world, uint64_t seed, FILE *trace_text)
 {
@@ -32,6 +33,8 @@ void world_fini(struct world *world)
 	for (uint32_t i = 0; i < world->event_count; i++)
 		if (link_is_delivery(world->events[i].action))
 			free(world->events[i].subject);
+	if (world->rings)
+		rings_destroy(world, world->rings);
 	free_list(world->free_datagrams);
 	free(world->events);
 }

@@ -64,6 +64,7 @@ struct world {
 	struct host *hosts[WORLD_HOSTS_MAX];
 	uint32_t host_count;
 	struct link links[WORLD_HOSTS_MAX][WORLD_HOSTS_MAX]; /* [from][to] */
+	struct rings *rings; /* NULL: links hand datagrams to hosts */
 	struct datagram *free_datagrams;
 	struct observer observers[WORLD_OBSERVERS_MAX];
 	uint32_t observer_count;
