@@ -9,7 +9,7 @@
 #include "tools/bench/programs.h"
 
 #define DEPTH 64u
-#define PATIENCE_NS UINT64_C(5000000000)
+#define PATIENCE_NS UINT64_C(20000000000)
 #define QPS_PATIENCE_NS UINT64_C(60000000000)
 #define LOSSES_MAX 3 /* of a pair, before it is left out */
 
