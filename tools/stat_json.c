@@ -72,12 +72,22 @@ static void write_reasons(const struct stat_process *process)
 	putchar('}');
 }
 
+static void write_regions(const struct stat_process *process)
+{
+	fputs(", \"regions\": {", stdout);
+	for (unsigned i = 0; i < ADOPTION_COUNT; i++)
+		printf("%s\"%s\": %u", i ? ", " : "",
+		       adoption_counter_name((enum adoption_verdict)i), process->values.regions[i]);
+	putchar('}');
+}
+
 static void write_counted(const struct stat_process *process)
 {
 	write_number("qp_count", process->values.qp_count);
 	write_number("packets_sent", process->values.sent);
 	write_number("packets_taken", process->values.received[REASON_NONE]);
 	write_reasons(process);
+	write_regions(process);
 	fputs(", \"qps\": [", stdout);
 	for (size_t i = 0; i < process->qp_count; i++) {
 		fputs(i ? ", " : "", stdout);

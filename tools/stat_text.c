@@ -78,6 +78,16 @@ static void write_reasons(const struct writing *writing, const struct stat_proce
 	}
 }
 
+/* As they are, whatever the interval. */
+static void write_regions(const struct stat_process *process)
+{
+	for (unsigned i = 0; i < ADOPTION_COUNT; i++)
+		if (process->values.regions[i])
+			printf("  %12u region_%-15s %s\n", process->values.regions[i],
+			       adoption_counter_name((enum adoption_verdict)i),
+			       adoption_text((enum adoption_verdict)i));
+}
+
 static void write_counters(const struct writing *writing, const struct stats_qp_values *qp,
 			   const struct stats_qp_values *before)
 {
@@ -163,6 +173,7 @@ static void write_process(const struct writing *writing, const struct stat_proce
 	       shown(writing, snapshot_not_taken(process),
 		     before ? snapshot_not_taken(before) : 0));
 	write_reasons(writing, process, before);
+	write_regions(process);
 	write_qps(writing, process, before);
 }
 

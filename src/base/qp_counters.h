@@ -55,6 +55,7 @@
 	  "requests that the peer refused for key, range or rights") \
 	X(DIRECT_WRITES, "direct_writes", "RDMA WRITEs done in the peer's memory, without a packet") \
 	X(DIRECT_READS, "direct_reads", "RDMA READs done in the peer's memory, without a packet") \
+	X(DIRECT_ATOMICS, "direct_atomics", "atomics done in the peer's memory, without a packet") \
 	X(DIRECT_BYTES, "direct_bytes", "bytes moved by them") \
 	X(DIRECT_GIVEN_UP, "direct_given_up", \
 	  "WRITEs and READs that went by packets because the direct way was barred") \

@@ -15,7 +15,7 @@ _Static_assert(sizeof(struct published) == REGISTRY_TABLES_BYTES, "the tables fi
 _Static_assert(sizeof(struct announcements) == REGISTRY_ANNOUNCEMENTS_BYTES,
 	       "announcements fill their room");
 
-#define RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+#define RIGHTS (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC)
 /* Of what user programs can map on processors of today: the upper half is the kernel's. */
 #define ADDRESS_BITS 46
 #define PAGE_BYTES 4096u
@@ -27,6 +27,7 @@ void direct_init(struct direct *direct)
 {
 	pthread_mutex_init(&direct->lock, NULL);
 	LIST_INIT(&direct->peers);
+	LIST_INIT(&direct->mapped);
 }
 
 void direct_fini(struct engine *engine)
@@ -85,6 +86,7 @@ static bool open_tables(struct engine *engine)
 		return false;
 	published_begin(own, (uintptr_t)direct->door, proof, host_generation(host));
 	direct->own = own;
+	regions_open(engine);
 	return true;
 }
 
@@ -119,6 +121,7 @@ struct revocation {
 	struct engine *engine;
 	struct announcement_subject subject;
 	vbn_time deadline;
+	vbn_time patience_ends; /* for accesses that can be outwaited */
 };
 
 /* False: the peer may still be at it, and its time is over. */
@@ -139,6 +142,9 @@ static bool wait_for_cell(const struct revocation *revocation, uint32_t slot, ui
 		now = clock_now();
 		if (now >= revocation->deadline)
 			return false;
+		/* Its pages are about to be exchanged. */
+		if (now >= revocation->patience_ends && announcement_can_be_outwaited(cell))
+			return true;
 		if (now < death_look)
 			continue;
 		death_look = now + DEATH_LOOK_NS;
@@ -165,12 +171,14 @@ static void wait_for_slot(const struct revocation *revocation, uint32_t slot)
 			slot, revocation->subject.key ? "the region" : "the QP's memory");
 }
 
-static void wait_for(struct engine *engine, uint32_t key, uint32_t qpn)
+static void wait_for(struct engine *engine, uint32_t key, uint32_t qpn, uint64_t patience_ns)
 {
+	vbn_time now = clock_now();
 	const struct revocation revocation = {
 		.engine = engine,
 		.subject = {.key = key, .qpn = qpn},
-		.deadline = vbn_time_add(clock_now(), DIRECT_REVOKE_NS),
+		.deadline = vbn_time_add(now, DIRECT_REVOKE_NS),
+		.patience_ends = vbn_time_add(now, patience_ns),
 	};
 	const struct host *host = membership_host(engine);
 
@@ -186,7 +194,7 @@ static void wait_for(struct engine *engine, uint32_t key, uint32_t qpn)
 void direct_show_region(struct engine *engine, struct engine_mr *mr)
 {
 	const struct mr *region = &mr->slot->mr;
-	const struct published_key facts = {
+	struct published_key facts = {
 		.address = (uintptr_t)region->address,
 		.iova = region->iova,
 		.length = region->length,
@@ -194,6 +202,7 @@ void direct_show_region(struct engine *engine, struct engine_mr *mr)
 		.access = region->access & RIGHTS,
 	};
 
+	regions_describe(mr, &facts);
 	mr->is_changing = false;
 	if (!engine->direct.own || region->kind != MR_MEMORY || !facts.access)
 		return;
@@ -216,9 +225,9 @@ bool direct_hide_region(struct engine *engine, struct engine_mr *mr)
 	return true;
 }
 
-void direct_wait_for_key(struct engine *engine, uint32_t key)
+void direct_wait_for_key(struct engine *engine, uint32_t key, bool can_be_moved)
 {
-	wait_for(engine, key, 0);
+	wait_for(engine, key, 0, can_be_moved ? DIRECT_PATIENCE_NS : DIRECT_REVOKE_NS);
 }
 
 /* --- QPs --- */
@@ -251,7 +260,7 @@ static void show_qp(struct engine_qp *qp)
 
 	if (qp->direct.entry) {
 		published_change_qp(qp->direct.entry, &facts);
-		wait_for(qp->engine, 0, qp->qp->number);
+		wait_for(qp->engine, 0, qp->qp->number, DIRECT_REVOKE_NS);
 		return;
 	}
 	pthread_mutex_lock(&direct->lock);
@@ -269,7 +278,7 @@ void direct_withdraw_qp(struct engine_qp *qp)
 	published_withdraw(qp->direct.entry);
 	pthread_mutex_unlock(&direct->lock);
 	qp->direct.entry = NULL;
-	wait_for(qp->engine, 0, qp->qp->number);
+	wait_for(qp->engine, 0, qp->qp->number, DIRECT_REVOKE_NS);
 }
 
 void direct_follow_qp(struct engine_qp *qp)

@@ -69,6 +69,13 @@ struct engine_qp;
 struct path;
 
 #define DIRECT_REVOKE_NS (2 * VBN_SECOND)
+/* For who has stopped while he writes to shared pages, which are exchanged then. */
+#define DIRECT_PATIENCE_NS (1 * VBN_MILLISECOND)
+/*
+ * Shared pages stay when their owner has died, or calls exec(). Who buries it takes back what it published
+ * (that is a moment after its death); and so often a requester goes to see whether it is there.
+ */
+#define DIRECT_LOOK_NS (10 * VBN_MILLISECOND)
 
 /* From here on one copy by the kernel takes less than two through the ring (docs/performance.md). */
 #define DIRECT_BYTES_MIN 16384u
@@ -97,8 +104,10 @@ struct direct_peer {
 	int32_t process;
 	const struct published *tables;
 	struct announcements *announcements;
-	_Atomic bool is_known;	 /* it was reached once */
-	_Atomic bool is_refused; /* it is not to be reached any more */
+	_Atomic bool is_known;	    /* it was reached once */
+	_Atomic bool is_refused;    /* it is not to be reached any more by the system's calls */
+	_Atomic bool is_dead;	    /* its pages are nobody's any more */
+	_Atomic vbn_time looked_at; /* when it was found alive, or somebody went to see */
 };
 
 struct direct {
@@ -108,6 +117,8 @@ struct direct {
 	const struct announcements *towards_us; /* HOST_SLOTS of them */
 	uint8_t *door;
 	LIST_HEAD(, direct_peer) peers;
+	LIST_HEAD(, mapped_pages) mapped; /* direct_mapped.c */
+	uint32_t mapped_count;
 	uint64_t cells[HOST_SLOTS][(ANNOUNCEMENT_CELLS + 63) / 64]; /* in use, by slot of the peer */
 };
 
@@ -137,7 +148,7 @@ void direct_show_region(struct engine *engine, struct engine_mr *mr);
  * direct_wait_for_key() has to follow, without the lock.
  */
 bool direct_hide_region(struct engine *engine, struct engine_mr *mr);
-void direct_wait_for_key(struct engine *engine, uint32_t key);
+void direct_wait_for_key(struct engine *engine, uint32_t key, bool can_be_moved);
 /* Publishes what has become of @qp, and waits where it was something else. The QP's lock is held. */
 void direct_follow_qp(struct engine_qp *qp);
 /* It takes nothing directly any more. */

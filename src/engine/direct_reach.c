@@ -3,12 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/direct_mapped.h"
 #include "engine/engine_state.h"
+#include "host/adopted.h"
 #include "host/rings.h"
 #include "host/tables.h"
 
 /* Pieces up to this size may be torn by the kernel. */
 #define TORN_BYTES_MAX 8u
+#define ATOMIC_BYTES 8u
 
 struct direct_reach {
 	struct reach reach;
@@ -16,6 +19,9 @@ struct direct_reach {
 	struct direct_peer *peer;
 	uint32_t cell;
 	struct published_request request; /* what is the same for all */
+	uint32_t vm_bytes_min;		  /* of messages for which the system's calls pay */
+	bool uses_mappings;
+	struct mapped_memory mapped;
 };
 
 /* --- cells, under the lock --- */
@@ -64,10 +70,12 @@ static struct direct_peer *add_peer(struct engine *engine, const struct engine_f
 	peer->process = host_peer_process(flow->peer);
 	peer->tables = host_tables_look(host, flow->slot);
 	peer->announcements = host_announcements_open(host, flow->slot);
-	if (!peer->tables || !peer->announcements || peer->process <= 0) {
+	if (!peer->tables || !peer->announcements) {
 		free(peer);
 		return NULL;
 	}
+	/* Without a number there are no calls; shared pages need none. */
+	atomic_store(&peer->is_refused, peer->process <= 0);
 	LIST_INSERT_HEAD(&engine->direct.peers, peer, next);
 	return peer;
 }
@@ -111,8 +119,8 @@ static bool is_reached(struct direct_peer *peer)
 }
 
 /* It is announced as @number, unless it is a READ. */
-static bool move(const struct direct_reach *reach, const struct published_grant *grant,
-		 const struct reach_step *step, uint32_t number)
+static bool move_by_vm(const struct direct_reach *reach, const struct published_grant *grant,
+		       const struct reach_step *step, uint32_t number)
 {
 	struct direct_peer *peer = reach->peer;
 	struct direct_target target = target_of(peer);
@@ -127,7 +135,51 @@ static bool move(const struct direct_reach *reach, const struct published_grant 
 	return outcome == DIRECT_MOVED;
 }
 
-static bool write_by_vm(const struct direct_reach *reach, const struct reach_step *step,
+/* Two system calls, now and then. */
+static bool is_alive(const struct direct_reach *reach, vbn_time now)
+{
+	struct direct_peer *peer = reach->peer;
+	vbn_time last = atomic_load_explicit(&peer->looked_at, memory_order_relaxed);
+
+	if (now >= vbn_time_add(last, DIRECT_LOOK_NS) &&
+	    atomic_compare_exchange_strong(&peer->looked_at, &last, now) &&
+	    host_slot_is_dead(membership_host(reach->qp->engine), peer->slot))
+		atomic_store(&peer->is_dead, true);
+	return !atomic_load_explicit(&peer->is_dead, memory_order_relaxed);
+}
+
+/* Where the step's bytes are mapped here; NULL: they are not shared. */
+static uint8_t *find_mapped(struct direct_reach *reach, const struct published_grant *grant,
+			    const struct reach_step *step)
+{
+	if (!reach->uses_mappings || !is_alive(reach, step->now))
+		return NULL;
+	return mapped_find(&reach->mapped, reach->qp->engine, reach->peer, step->key, grant,
+			   grant->address + step->offset, step->bytes);
+}
+
+/* Whether the system's calls would pay, and take it. */
+static bool is_for_vm(struct direct_reach *reach, const struct reach_step *step)
+{
+	reach->reach.was_short = step->length <= TORN_BYTES_MAX ||
+				 step->length < reach->vm_bytes_min;
+	return !reach->reach.was_short && is_reached(reach->peer);
+}
+
+/* By either way; it is announced as @number, unless it is a READ. */
+static bool move(struct direct_reach *reach, const struct published_grant *grant,
+		 const struct reach_step *step, uint32_t number)
+{
+	uint8_t *there = find_mapped(reach, grant, step);
+
+	if (!there)
+		return is_for_vm(reach, step) && move_by_vm(reach, grant, step, number);
+	if (!step->is_read)
+		announcement_is_by_sharing(&reach->peer->announcements->cells[reach->cell]);
+	return mapped_move(there, step);
+}
+
+static bool write_there(struct direct_reach *reach, const struct reach_step *step,
 			struct published_grant *grant)
 {
 	struct announcement *cell = &reach->peer->announcements->cells[reach->cell];
@@ -139,7 +191,7 @@ static bool write_by_vm(const struct direct_reach *reach, const struct reach_ste
 	return is_moved;
 }
 
-static bool read_by_vm(const struct direct_reach *reach, const struct reach_step *step,
+static bool read_there(struct direct_reach *reach, const struct reach_step *step,
 		       struct published_grant *grant)
 {
 	bool is_moved = published_grants(reach->peer->tables, &reach->request, grant) &&
@@ -150,19 +202,33 @@ static bool read_by_vm(const struct direct_reach *reach, const struct reach_step
 	return is_moved;
 }
 
-/* False: this peer or this message is not to be accessed. */
-static bool aim(struct direct_reach *reach, const struct reach_step *step)
+/* What is asked for; the rest of the request is the same for all. */
+static void ask(struct direct_reach *reach, uint32_t key, uint32_t rights, uint64_t address,
+		uint64_t length)
 {
 	struct published_request *request = &reach->request;
 
-	if (step->length <= TORN_BYTES_MAX || !is_reached(reach->peer))
-		return false;
+	reach->reach.was_short = false;
 	request->wanted.first_psn = reach->qp->qp->attr.sq_psn;
-	request->key = step->key;
-	request->rights = step->is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE;
-	request->address = step->address;
-	request->length = step->length;
-	return true;
+	request->key = key;
+	request->rights = rights;
+	request->address = address;
+	request->length = length;
+}
+
+static void ask_for(struct direct_reach *reach, const struct reach_step *step)
+{
+	ask(reach, step->key, step->is_read ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE,
+	    step->address, step->length);
+}
+
+/* Whether the step's bytes are shared, or else the system's calls are for it. */
+static bool has_way(struct direct_reach *reach, const struct published_grant *grant,
+		    const struct reach_step *step)
+{
+	return (reach->uses_mappings &&
+		mapped_is_shared(grant, grant->address + step->offset, step->bytes)) ||
+	       is_for_vm(reach, step);
 }
 
 static bool is_granted(struct reach *base, const struct reach_step *step)
@@ -170,17 +236,58 @@ static bool is_granted(struct reach *base, const struct reach_step *step)
 	struct direct_reach *reach = (struct direct_reach *)base;
 	struct published_grant grant;
 
-	return aim(reach, step) && published_grants(reach->peer->tables, &reach->request, &grant);
+	ask_for(reach, step);
+	return published_grants(reach->peer->tables, &reach->request, &grant) &&
+	       has_way(reach, &grant, step);
 }
 
-static bool access_by_vm(struct reach *base, const struct reach_step *step)
+static bool access_peer(struct reach *base, const struct reach_step *step)
 {
 	struct direct_reach *reach = (struct direct_reach *)base;
 	struct published_grant grant;
 
-	return aim(reach, step) &&
-	       (step->is_read ? read_by_vm : write_by_vm)(reach, step, &grant) &&
+	ask_for(reach, step);
+	/* Where there are no shared pages nothing is announced that would not be tried. */
+	if (!reach->uses_mappings && !is_for_vm(reach, step))
+		return false;
+	return (step->is_read ? read_there : write_there)(reach, step, &grant) &&
 	       published_stands(&grant);
+}
+
+/*
+ * The owner took its memory back meanwhile. If that was a moment ago it has waited for us, for it waits
+ * longer than that for everybody; otherwise nobody knows.
+ */
+static enum reach_outcome outcome_of_late(const struct reach_atomic *atomic)
+{
+	return clock_now() - atomic->now < DIRECT_PATIENCE_NS / 2 ? REACH_DONE : REACH_UNCERTAIN;
+}
+
+static enum reach_outcome atomic_at_peer(struct reach *base, const struct reach_atomic *atomic,
+					 uint64_t *original)
+{
+	struct direct_reach *reach = (struct direct_reach *)base;
+	struct announcement *cell = &reach->peer->announcements->cells[reach->cell];
+	struct published_grant grant;
+	uint8_t *there = NULL;
+	bool is_done = false;
+
+	if (atomic->address % ATOMIC_BYTES)
+		return REACH_NOT;
+	ask(reach, atomic->key, IBV_ACCESS_REMOTE_ATOMIC, atomic->address, ATOMIC_BYTES);
+	announcement_begin(cell, atomic->key, reach->request.qpn);
+	if (published_grants(reach->peer->tables, &reach->request, &grant) &&
+	    is_alive(reach, atomic->now))
+		there = mapped_find(&reach->mapped, reach->qp->engine, reach->peer, atomic->key,
+				    &grant, grant.address, ATOMIC_BYTES);
+	if (there) {
+		announcement_is_by_sharing(cell);
+		is_done = mapped_atomic(there, atomic, original);
+	}
+	announcement_end(cell);
+	if (!is_done)
+		return REACH_NOT;
+	return published_stands(&grant) ? REACH_DONE : outcome_of_late(atomic);
 }
 
 /* --- connections --- */
@@ -238,6 +345,23 @@ static uint32_t bytes_min_of(const struct settings *settings)
 	return settings->direct == DIRECT_CHOICE_VM ? 1 : DIRECT_BYTES_MIN;
 }
 
+/* By which ways; the transport need not ask for what none of them is for. */
+static void set_ways(struct direct_reach *reach)
+{
+	struct engine *engine = reach->qp->engine;
+
+	reach->vm_bytes_min = bytes_min_of(&engine->settings);
+	reach->uses_mappings = engine->settings.direct != DIRECT_CHOICE_VM &&
+			       engine->settings.adopt != ADOPT_CHOICE_OFF &&
+			       host_adopted_file(membership_host(engine));
+	reach->reach = (struct reach){
+		.grants = is_granted,
+		.access = access_peer,
+		.bytes_min = reach->uses_mappings ? 1 : reach->vm_bytes_min,
+		.atomic = reach->uses_mappings ? atomic_at_peer : NULL,
+	};
+}
+
 static bool peer_wishes(const struct engine_qp *qp)
 {
 	return host_sharing(membership_host(qp->engine), qp->flow->slot) & REGISTRY_SHARES_DIRECT;
@@ -257,11 +381,7 @@ void direct_connect(struct engine_qp *qp, struct path *path, uint32_t dest_qpn)
 	qp->direct.reach->qp = qp;
 	qp->direct.reach->request = request_of(qp, path);
 	qp->direct.reach->request.qpn = dest_qpn;
-	qp->direct.reach->reach = (struct reach){
-		.grants = is_granted,
-		.access = access_by_vm,
-		.bytes_min = bytes_min_of(&engine->settings),
-	};
+	set_ways(qp->direct.reach);
 	path->reach = &qp->direct.reach->reach;
 }
 
@@ -274,6 +394,7 @@ void direct_disconnect(struct engine_qp *qp)
 	qp->direct = (struct direct_qp){.is_on = false};
 	if (!reach)
 		return;
+	mapped_forget(&reach->mapped, qp->engine);
 	pthread_mutex_lock(&direct->lock);
 	return_cell(direct, reach->peer, reach->cell);
 	return_peer(reach->peer);

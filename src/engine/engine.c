@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "engine/adoption.h"
 #include "engine/cm_state.h"
 #include "engine/explain.h"
 #include "engine/fault_guard.h"
@@ -49,6 +50,7 @@ static void before_fork(void)
 {
 	struct engine *engine;
 
+	adoption_before_fork();
 	pthread_mutex_lock(&engines_lock);
 	LIST_FOREACH(engine, &engines, next)
 	{
@@ -67,12 +69,15 @@ static void after_fork_in_parent(void)
 		pthread_mutex_unlock(&engine->links_lock);
 	}
 	pthread_mutex_unlock(&engines_lock);
+	adoption_after_fork_in_parent();
 }
 
 static void after_fork_in_child(void)
 {
 	struct engine *engine;
 
+	/* First of all, what the program has in its memory. */
+	adoption_after_fork_in_child();
 	LIST_FOREACH(engine, &engines, next)
 	{
 		close_inherited(engine);
@@ -176,6 +181,7 @@ int engine_create(const struct settings *settings, struct engine **engine)
 	membership_init(&created->membership);
 	direct_init(&created->direct);
 	LIST_INIT(&created->regions);
+	adoption_init(&created->adoption);
 	ports_init(&created->ports);
 	explain_set_level(settings->log);
 	fault_guard_install();
@@ -200,6 +206,7 @@ void engine_destroy(struct engine *engine)
 			counters_write(&engine->statistics.room->head.process,
 				       engine->settings.counters_file);
 		gsi_close_ports(&engine->gsi);
+		regions_close(engine);
 		membership_fini(&engine->membership);
 		direct_fini(engine);
 		ports_fini(&engine->ports);

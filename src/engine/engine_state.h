@@ -7,6 +7,7 @@
  * membership.c  what other processes of this host want and give
  * qp.c        life of a QP             helper.c    the thread that works when nobody polls
  * connect.c   the path at RTR          timers.c    deadlines
+ * adoption*.c pages of the program that peers of this host access; adopted_regions.c when
  * sharing.c   with whom packets go through memory
  * direct*.c   accessing each other's registered memory without packets
  * ah.c        address handles          multicast.c groups, and the QPs attached to them
@@ -36,6 +37,8 @@
 #include <sys/types.h>
 
 #include "base/pin_table.h"
+#include "engine/adopted_regions.h"
+#include "engine/adoption.h"
 #include "engine/counters.h"
 #include "engine/deputy.h"
 #include "engine/direct.h"
@@ -108,6 +111,8 @@ struct engine {
 	uint32_t pd_count;		/* under keys_lock */
 	uint32_t pd_next;		/* under keys_lock */
 	LIST_HEAD(, engine_mr) regions; /* under keys_lock */
+	struct adoption adoption;
+	uint32_t region_counts[ADOPTION_COUNT]; /* of regions, by their verdict; under keys_lock */
 
 	struct pin_table qps;
 	struct qp_slot *qp_slots;
@@ -177,6 +182,7 @@ struct engine_pd {
 	struct engine_pd *whole; /* NULL: it is no part of another one */
 	uint32_t number;
 	_Atomic uint32_t user_count;
+	_Atomic bool is_near; /* adopted_regions.h: a QP is connected with a process of this host */
 };
 
 struct engine_mr {
@@ -186,7 +192,11 @@ struct engine_mr {
 	/* Under keys_lock. */
 	LIST_ENTRY(engine_mr) next;
 	bool is_changing;	       /* not to be published now */
+	bool is_busy;		       /* being adopted: not to be changed now */
 	struct published_entry *shown; /* NULL: it is not published */
+	/* adopted_regions.h; of who registers, changes or ends it, or has made it busy. */
+	struct adopted_area *area; /* NULL: it is not adopted, and why: */
+	enum adoption_verdict adoption;
 };
 
 /* What the core calls an SRQ, and the lock of it; see srq_enter(). */

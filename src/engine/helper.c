@@ -5,9 +5,16 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "engine/engine_state.h"
 #include "engine/explain.h"
+
+/* Taken before anything else of helpers. */
+static pthread_mutex_t helpers_lock = PTHREAD_MUTEX_INITIALIZER;
+static LIST_HEAD(, helper) helpers = LIST_HEAD_INITIALIZER(helpers);
 
 void helper_init(struct helper *helper)
 {
@@ -63,6 +70,8 @@ static void *helper_main(void *argument)
 	struct helper *helper = &engine->helper;
 	uint64_t nap_ns = SLEEPER_LEASE_NS_MAX;
 
+	pthread_mutex_lock(&helper->sleeper.awake_lock);
+	atomic_store(&helper->number, (pid_t)syscall(SYS_gettid));
 	prctl(PR_SET_NAME, "verbena");
 	/* The kernel rounds sleeps up by 50 us unless told otherwise. */
 	prctl(PR_SET_TIMERSLACK, 1000);
@@ -73,6 +82,7 @@ static void *helper_main(void *argument)
 		}
 		sleeper_turn(engine, &helper->sleeper, NULL);
 	}
+	pthread_mutex_unlock(&helper->sleeper.awake_lock);
 	return NULL;
 }
 
@@ -125,7 +135,11 @@ void helper_start(struct engine *engine)
 
 		/* Without a descriptor the helper looks by itself now and then. */
 		sleeper_prepare(&helper->sleeper);
+		pthread_mutex_lock(&helpers_lock);
 		error = create_thread(engine);
+		if (!error)
+			LIST_INSERT_HEAD(&helpers, helper, next);
+		pthread_mutex_unlock(&helpers_lock);
 		if (error)
 			explain_note(LOG_ERROR,
 				     "no helper thread (%s): peers are served only while the "
@@ -143,7 +157,10 @@ void helper_stop(struct engine *engine)
 	if (atomic_load(&helper->state) == HELPER_RUNNING) {
 		atomic_store(&helper->must_stop, true);
 		sleeper_wake(&helper->sleeper);
+		pthread_mutex_lock(&helpers_lock);
 		pthread_join(helper->thread, NULL);
+		LIST_REMOVE(helper, next);
+		pthread_mutex_unlock(&helpers_lock);
 	}
 	atomic_store(&helper->state, HELPER_ABSENT);
 	sleeper_fini(&helper->sleeper);
@@ -156,4 +173,87 @@ void helper_close_inherited(struct helper *helper)
 {
 	descriptor_close(&helper->sleeper.wake);
 	descriptor_close(&helper->deputy_sleeper.wake);
+}
+
+/* --- all of the process --- */
+
+static bool hold(struct helper *helper, vbn_time deadline)
+{
+	const struct timespec until = {.tv_sec = (time_t)(deadline / VBN_SECOND),
+				       .tv_nsec = (long)(deadline % VBN_SECOND)};
+	bool is_held;
+
+	/* One that was just created takes its lock by itself, and is known from then on. */
+	while (!atomic_load(&helper->number)) {
+		if (clock_now() >= deadline)
+			return false;
+		sched_yield();
+	}
+	atomic_store(&helper->sleeper.is_wanted, true);
+	is_held = pthread_mutex_clocklock(&helper->sleeper.awake_lock, CLOCK_MONOTONIC, &until) ==
+		  0;
+	atomic_store(&helper->sleeper.is_wanted, false);
+	return is_held;
+}
+
+bool helpers_hold(vbn_time deadline)
+{
+	struct helper *helper, *held;
+
+	pthread_mutex_lock(&helpers_lock);
+	LIST_FOREACH(helper, &helpers, next)
+	{
+		if (hold(helper, deadline))
+			continue;
+		LIST_FOREACH(held, &helpers, next)
+		{
+			if (held == helper)
+				break;
+			pthread_mutex_unlock(&held->sleeper.awake_lock);
+		}
+		pthread_mutex_unlock(&helpers_lock);
+		return false;
+	}
+	return true;
+}
+
+void helpers_release(void)
+{
+	struct helper *helper;
+
+	LIST_FOREACH(helper, &helpers, next)
+	pthread_mutex_unlock(&helper->sleeper.awake_lock);
+	pthread_mutex_unlock(&helpers_lock);
+}
+
+uint32_t helpers_count(void)
+{
+	const struct helper *helper;
+	uint32_t count = 0;
+
+	LIST_FOREACH(helper, &helpers, next)
+	count++;
+	return count;
+}
+
+bool helpers_have(pid_t thread)
+{
+	const struct helper *helper;
+
+	LIST_FOREACH(helper, &helpers, next)
+	if (atomic_load(&helper->number) == thread)
+		return true;
+	return false;
+}
+
+void helpers_before_fork(void)
+{
+	pthread_mutex_lock(&helpers_lock);
+}
+
+void helpers_after_fork(bool is_child)
+{
+	if (is_child)
+		LIST_INIT(&helpers);
+	pthread_mutex_unlock(&helpers_lock);
 }

@@ -26,6 +26,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <sys/queue.h>
+#include <sys/types.h>
 
 #include "base/time.h"
 #include "engine/sleeper.h"
@@ -40,6 +42,8 @@ struct helper {
 	pthread_mutex_t start_lock;
 	_Atomic int state; /* enum helper_state */
 	_Atomic bool must_stop;
+	LIST_ENTRY(helper) next; /* all that run in this process */
+	_Atomic pid_t number;	 /* its thread's; 0: it has not run yet */
 	struct sleeper sleeper;
 
 	pthread_mutex_t deputy_lock;   /* of changing deputy; a leaf */
@@ -62,5 +66,19 @@ void helper_close_inherited(struct helper *helper);
 void helper_notice(struct engine *engine, vbn_time deadline);
 /* The program is about to sleep or compute: the lease ends now. */
 void helper_take_over(struct engine *engine);
+
+/*
+ * Holds all helpers of the process where they sleep, or are about to, until helpers_release();
+ * meanwhile none of them starts or ends. False: one of them did not come to rest until @deadline,
+ * and none is held. The caller has no lock that a helper may want.
+ */
+bool helpers_hold(vbn_time deadline);
+void helpers_release(void);
+/* While they are held: how many there are, and whether @thread is one. */
+uint32_t helpers_count(void);
+bool helpers_have(pid_t thread);
+/* Around fork. In the child there are none. */
+void helpers_before_fork(void);
+void helpers_after_fork(bool is_child);
 
 #endif

@@ -123,6 +123,12 @@ static bool hide(struct engine_mr *mr)
 	bool is_shown;
 
 	pthread_mutex_lock(&engine->keys_lock);
+	/* Another thread connects a queue pair just now. */
+	while (mr->is_busy) {
+		pthread_mutex_unlock(&engine->keys_lock);
+		sched_yield();
+		pthread_mutex_lock(&engine->keys_lock);
+	}
 	is_shown = direct_hide_region(engine, mr);
 	pthread_mutex_unlock(&engine->keys_lock);
 	return is_shown;
@@ -150,7 +156,7 @@ static int quiesce(struct engine_mr *mr, const char *call)
 	pin_slot_retire(&mr->slot->pin);
 	wait_until_idle(mr->slot);
 	if (is_shown)
-		direct_wait_for_key(mr->pd->engine, mr->key);
+		direct_wait_for_key(mr->pd->engine, mr->key, regions_can_be_moved(mr));
 	error = has_windows(mr, call);
 	if (error)
 		show_again(mr);
@@ -172,6 +178,7 @@ static int add_region(struct engine *engine, const struct mr *region, struct eng
 	engine->mr_count++;
 	engine->registered_bytes += pinned_bytes(region);
 	LIST_INSERT_HEAD(&engine->regions, mr, next);
+	regions_count(engine, mr->adoption, 1);
 	direct_show_region(engine, mr);
 	return 0;
 }
@@ -184,14 +191,16 @@ static int create(struct engine_pd *pd, const struct mr *region, struct engine_m
 
 	if (!created)
 		return -ENOMEM;
+	created->pd = pd;
+	regions_adopt(created, region);
 	pthread_mutex_lock(&engine->keys_lock);
 	error = add_region(engine, region, created);
 	pthread_mutex_unlock(&engine->keys_lock);
 	if (error) {
+		regions_give_back(created);
 		free(created);
 		return error;
 	}
-	created->pd = pd;
 	atomic_fetch_add(&pd->user_count, 1);
 	*mr = created;
 	return 0;
@@ -288,6 +297,18 @@ static int check_change(const struct mr *region)
 	return check_range(region->address, region->length, region->iova, region->access);
 }
 
+static void adopt_anew(struct engine_mr *mr, const struct mr *region)
+{
+	struct engine *engine = mr->pd->engine;
+	enum adoption_verdict before = mr->adoption;
+
+	regions_adopt(mr, region);
+	pthread_mutex_lock(&engine->keys_lock);
+	regions_count(engine, before, -1);
+	regions_count(engine, mr->adoption, 1);
+	pthread_mutex_unlock(&engine->keys_lock);
+}
+
 int engine_mr_change(struct engine_mr *mr, int flags, struct engine_pd *pd, void *address,
 		     uint64_t length, uint64_t iova, uint32_t access)
 {
@@ -309,13 +330,15 @@ int engine_mr_change(struct engine_mr *mr, int flags, struct engine_pd *pd, void
 		change_pinned(engine, 0, pinned_bytes(&region) - pinned_bytes(&mr->slot->mr));
 		return error;
 	}
-	mr->slot->mr = region;
-	show_again(mr);
+	regions_give_back(mr);
 	if (flags & IBV_REREG_MR_CHANGE_PD) {
 		atomic_fetch_sub(&mr->pd->user_count, 1);
 		atomic_fetch_add(&pd->user_count, 1);
 		mr->pd = pd;
 	}
+	mr->slot->mr = region;
+	adopt_anew(mr, &region);
+	show_again(mr);
 	return 0;
 }
 
@@ -328,10 +351,12 @@ int engine_mr_destroy(struct engine_mr *mr)
 
 		if (error)
 			return error;
+		regions_give_back(mr);
 		pthread_mutex_lock(&engine->keys_lock);
 		engine->registered_bytes -= pinned_bytes(&mr->slot->mr);
 		engine->mr_count--;
 		LIST_REMOVE(mr, next);
+		regions_count(engine, mr->adoption, -1);
 		pin_table_release(&engine->memory.keys, &mr->slot->pin);
 		pthread_mutex_unlock(&engine->keys_lock);
 		atomic_fetch_sub(&mr->pd->user_count, 1);

@@ -273,6 +273,7 @@ int engine_qp_modify(struct engine_qp *qp, const struct ibv_qp_attr *attr, int m
 {
 	struct engine *engine = qp->engine;
 	struct pass *pass;
+	bool is_near;
 	int error;
 
 	if (engine_is_inherited(engine))
@@ -281,8 +282,11 @@ int engine_qp_modify(struct engine_qp *qp, const struct ibv_qp_attr *attr, int m
 	pass = pass_begin(engine);
 	pthread_mutex_lock(&qp->lock);
 	error = modify_locked(qp, attr, mask, pass);
+	is_near = qp->direct.is_on;
 	pthread_mutex_unlock(&qp->lock);
 	pass_end(pass);
+	if (!error && is_near && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR)
+		regions_come_near(qp->pd);
 	if (!error && (mask & IBV_QP_STATE) && attr->qp_state != IBV_QPS_RESET) {
 		helper_start(engine);
 		engine_watch_ports(engine);

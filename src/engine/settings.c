@@ -156,7 +156,11 @@ bool settings_read(struct settings *settings)
 	static const struct word gso_words[] = {
 		{"auto", LINK_GSO_AUTO}, {"on", LINK_GSO_ON}, {"off", LINK_GSO_OFF}, {NULL, 0}};
 	static const struct word layers[] = {{"ethernet", false}, {"infiniband", true}, {NULL, 0}};
-	int direct = DIRECT_CHOICE_AUTO;
+	static const struct word adopts[] = {{"off", ADOPT_CHOICE_OFF},
+					     {"safe", ADOPT_CHOICE_SAFE},
+					     {"all", ADOPT_CHOICE_ALL},
+					     {NULL, 0}};
+	int direct = DIRECT_CHOICE_AUTO, adopt = ADOPT_CHOICE_SAFE;
 	int link = LINK_CHOICE_AUTO, level = LOG_NONE, layer = false, gso = LINK_GSO_AUTO;
 	bool is_right, is_pace_right;
 
@@ -164,6 +168,8 @@ bool settings_read(struct settings *settings)
 				      .counters_file = get_copy("VERBENA_COUNTERS")};
 	is_right = read_word("VERBENA_LINK", links, "write auto, shm or udp", &link);
 	is_right &= read_word("VERBENA_DIRECT", directs, "write auto, off or vm", &direct);
+	is_right &= read_word("VERBENA_ADOPT", adopts, "write off, safe or all", &adopt);
+	is_right &= read_number("VERBENA_ADOPT_LIMIT", &settings->adopt_limit);
 	is_right &= read_number("VERBENA_DIRECT_MIN", &settings->direct_bytes_min);
 	is_right &= read_word("VERBENA_LOG", levels, "write error, info or debug", &level);
 	is_right &= read_word("VERBENA_LINK_LAYER", layers, "write ethernet or infiniband", &layer);
@@ -181,6 +187,7 @@ bool settings_read(struct settings *settings)
 	is_right &= read_profile(settings);
 	settings->link = (enum link_choice)link;
 	settings->direct = (enum direct_choice)direct;
+	settings->adopt = (enum adopt_choice)adopt;
 	settings->log = (enum log_level)level;
 	settings->has_pace = get("VERBENA_PACE") && is_pace_right;
 	settings->gso = (enum link_gso)gso;

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/adoption.h"
 #include "link/link.h"
 
 struct profile;
@@ -21,6 +22,8 @@ enum log_level { LOG_NONE, LOG_ERROR, LOG_INFO, LOG_DEBUG };
 struct settings {
 	enum link_choice link;	   /* VERBENA_LINK=auto|shm|udp */
 	enum direct_choice direct; /* VERBENA_DIRECT=auto|off|vm */
+	enum adopt_choice adopt;   /* VERBENA_ADOPT=off|safe|all */
+	uint32_t adopt_limit;	   /* VERBENA_ADOPT_LIMIT, MiB of a region; 0: the usual */
 	uint32_t direct_bytes_min; /* VERBENA_DIRECT_MIN, of messages; 0: as it pays (direct.h) */
 	bool has_address;	   /* VERBENA_ADDRESS=127.0.0.2: be this host */
 	struct link_address address;

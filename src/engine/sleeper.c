@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -25,12 +26,14 @@ void sleeper_init(struct sleeper *sleeper)
 {
 	*sleeper = (struct sleeper){.wake.fd = -1, .lease_ns = LEASE_NS_MIN};
 	pthread_mutex_init(&sleeper->wake_lock, NULL);
+	pthread_mutex_init(&sleeper->awake_lock, NULL);
 }
 
 void sleeper_fini(struct sleeper *sleeper)
 {
 	descriptor_close(&sleeper->wake);
 	pthread_mutex_destroy(&sleeper->wake_lock);
+	pthread_mutex_destroy(&sleeper->awake_lock);
 }
 
 void sleeper_wake(struct sleeper *sleeper)
@@ -179,6 +182,24 @@ static int wait_until(struct waits *waits, struct deputy *deputy, vbn_time until
 		      : ppoll(waits->entries, waits->count, &timeout, NULL);
 }
 
+/* The helper lets go of its lock meanwhile; a deputy is a thread of the program and has none. */
+static int sleep_now(struct sleeper *sleeper, struct waits *waits, struct deputy *deputy,
+		     vbn_time until, vbn_time now)
+{
+	int ready, error;
+
+	if (deputy)
+		return wait_until(waits, deputy, until, now);
+	pthread_mutex_unlock(&sleeper->awake_lock);
+	ready = wait_until(waits, NULL, until, now);
+	error = errno;
+	while (atomic_load(&sleeper->is_wanted))
+		sched_yield();
+	pthread_mutex_lock(&sleeper->awake_lock);
+	errno = error;
+	return ready;
+}
+
 static enum sleep_end read_waits(struct engine *engine, struct sleeper *sleeper,
 				 const struct waits *waits, int ready)
 {
@@ -214,7 +235,7 @@ static enum sleep_end sleep_until(struct engine *engine, struct sleeper *sleeper
 	waits.has_packets = false;
 	until = announce_sleep(engine, sleeper, until, watch);
 	until = add_links(engine, sleeper, watch, now, &waits, until);
-	ready = wait_until(&waits, deputy, until, now);
+	ready = sleep_now(sleeper, &waits, deputy, until, now);
 	error = ready < 0 ? errno : 0;
 	if (error == ECANCELED)
 		return SLEEP_DISMISSED;
@@ -231,7 +252,7 @@ void sleeper_nap(struct sleeper *sleeper, uint64_t duration_ns)
 	struct waits waits = {.entries[0] = {.fd = wake_descriptor(sleeper, now), .events = POLLIN},
 			      .count = 1};
 
-	if (wait_until(&waits, NULL, vbn_time_add(now, duration_ns), now) > 0)
+	if (sleep_now(sleeper, &waits, NULL, vbn_time_add(now, duration_ns), now) > 0)
 		drain(sleeper);
 }
 

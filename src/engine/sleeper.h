@@ -45,6 +45,8 @@ struct sleeper {
 	_Atomic vbn_time sleeps_until; /* 0: awake, or in a lease */
 	_Atomic bool is_leased;	       /* asleep with the links disarmed */
 	_Atomic uint64_t armed;	       /* links that know that it waits for them, a bit each */
+	pthread_mutex_t awake_lock;    /* the helper has it except in its sleep (helpers_hold()) */
+	_Atomic bool is_wanted;	       /* somebody is waiting for that lock: he is first */
 	/* The sleeper's own. */
 	bool has_worked; /* the last turn brought packets */
 	uint64_t lease_ns;

@@ -15,6 +15,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "host/adopted.h"
 #include "host/steering.h"
 
 /* So many who live below us: each member is looked after by several, some of whom may be stopped. */
@@ -109,6 +110,8 @@ static void take_slot(struct host *host, uint32_t slot, int claim)
 	host->own = registry_slot(&host->registry, slot);
 	host->claim = descriptor_adopt(claim);
 	clear_slot(host->own);
+	/* Forked children of who lived here may have used pages of theirs until now. */
+	host_adopted_reclaim(host, slot);
 }
 
 int host_claim(struct host *host)
@@ -165,6 +168,7 @@ void host_claim_release(struct host *host)
 		/* First: once the slot is empty nobody buries it. */
 		host_rings_reclaim(host, host->slot);
 		host_tables_reclaim(host, host->slot);
+		host_adopted_reclaim(host, host->slot);
 		clear_slot(host->own);
 		finish_slot(host->own, 0);
 		host_changed(host);
@@ -188,6 +192,7 @@ bool host_bury(struct host *host, uint32_t slot, uint32_t generation)
 	if (atomic_load(&dead->generation) == generation) {
 		host_rings_reclaim(host, slot);
 		host_tables_reclaim(host, slot);
+		host_adopted_reclaim(host, slot);
 		clear_slot(dead);
 		finish_slot(dead, 0);
 		host_changed(host);

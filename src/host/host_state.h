@@ -16,6 +16,7 @@
  * port_room.c  the claims of one member, as others see them
  * management.c whose a datagram for QP 1 is
  * forward.c    packets that came to the wrong member
+ * adopted.c    room for pages of programs that peers access
  * rings.c      rings of packets between two members, and who reclaims their memory
  * tables.c     what members publish of their memory, and who is accessing it
  * peer.c       members with whom this one is connected; their death

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/adopted.h"
 #include "host/store.h"
 
 /* Newer than the C library's headers may be. */
@@ -26,12 +27,12 @@ _Static_assert(HOST_SLOTS % 64 == 0, "sets of slots are whole words");
 void (*_Atomic host_store_hook)(void);
 
 /* Growing a file past the limit would raise SIGXFSZ, which ends the program. */
-static bool size_is_allowed(void)
+static bool size_is_allowed(uint64_t bytes)
 {
 	struct rlimit limit;
 
 	return getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-	       limit.rlim_cur >= REGISTRY_BYTES;
+	       limit.rlim_cur >= bytes;
 }
 
 static int create_file(void)
@@ -77,19 +78,28 @@ bool registry_is_of_this_network(const struct registry *registry)
 	return registry->header->network[0] == here[0] && registry->header->network[1] == here[1];
 }
 
+/* Not all systems have files as long as that; then nobody's pages are in it (adopted.h). */
+static int size_file(int fd, uint64_t *bytes)
+{
+	*bytes = REGISTRY_LONG_BYTES;
+	if (!size_is_allowed(*bytes) || ftruncate(fd, (off_t)*bytes) != 0) {
+		*bytes = REGISTRY_BYTES;
+		if (!size_is_allowed(*bytes))
+			return -EFBIG;
+		if (ftruncate(fd, (off_t)*bytes) != 0)
+			return -errno;
+	}
+	return fcntl(fd, F_ADD_SEALS, REGISTRY_SEALS) ? -errno : 0;
+}
+
 int registry_create(struct registry *registry)
 {
-	int fd, error;
+	int fd = create_file(), error;
 
-	if (!size_is_allowed())
-		return -EFBIG;
-	fd = create_file();
 	if (fd < 0)
 		return fd;
-	if (ftruncate(fd, (off_t)REGISTRY_BYTES) != 0 ||
-	    fcntl(fd, F_ADD_SEALS, REGISTRY_SEALS) != 0)
-		error = -errno;
-	else
+	error = size_file(fd, &registry->bytes);
+	if (!error)
 		error = map(fd, registry);
 	if (error) {
 		close(fd);
@@ -98,29 +108,31 @@ int registry_create(struct registry *registry)
 	/* Nobody else has the file yet. */
 	registry->header->magic = REGISTRY_MAGIC;
 	registry->header->layout = REGISTRY_LAYOUT;
-	registry->header->bytes = REGISTRY_BYTES;
+	registry->header->bytes = registry->bytes;
 	read_network(registry->header->network);
 	return 0;
 }
 
-static bool is_registry_file(int fd)
+static bool is_registry_file(int fd, uint64_t *bytes)
 {
 	int seals = fcntl(fd, F_GET_SEALS);
 	struct stat status;
 
-	return seals >= 0 && (seals & REGISTRY_SEALS) == REGISTRY_SEALS &&
-	       fstat(fd, &status) == 0 && (uint64_t)status.st_size == REGISTRY_BYTES;
+	if (seals < 0 || (seals & REGISTRY_SEALS) != REGISTRY_SEALS || fstat(fd, &status) != 0)
+		return false;
+	*bytes = (uint64_t)status.st_size;
+	return *bytes == REGISTRY_BYTES || *bytes == REGISTRY_LONG_BYTES;
 }
 
 int registry_map(int fd, struct registry *registry)
 {
-	int error = is_registry_file(fd) ? map(fd, registry) : -EPROTO;
+	int error = is_registry_file(fd, &registry->bytes) ? map(fd, registry) : -EPROTO;
 
 	if (error)
 		return error;
 	if (registry->header->magic != REGISTRY_MAGIC ||
 	    registry->header->layout != REGISTRY_LAYOUT ||
-	    registry->header->bytes != REGISTRY_BYTES) {
+	    registry->header->bytes != registry->bytes) {
 		registry_unmap(registry);
 		return -EPROTO;
 	}

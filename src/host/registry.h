@@ -40,7 +40,7 @@
 #define HOST_SLOT_NONE HOST_SLOTS
 
 /* Any change of what is laid out here changes this; it stands in the names as well. */
-#define REGISTRY_LAYOUT 4u
+#define REGISTRY_LAYOUT 5u
 #define REGISTRY_MAGIC 0x56424e52u /* "VBNR" */
 
 struct registry_header {
@@ -156,7 +156,8 @@ static inline uint64_t registry_announcements_offset(uint32_t from, uint32_t to)
 }
 
 struct registry {
-	int fd; /* the memfd; owned by who called */
+	int fd;		/* the memfd; owned by who called */
+	uint64_t bytes; /* of the file: REGISTRY_BYTES, or with room for adopted pages */
 	struct registry_header *header;
 	uint8_t *slots; /* REGISTRY_SLOT_BYTES each */
 };

@@ -33,6 +33,8 @@ static uint32_t own_format(void)
 		hash = hash_text(hash, reason_counter_name((enum reason)i));
 	for (unsigned i = 0; i < QP_COUNTER_COUNT; i++)
 		hash = hash_text(hash, qp_counter_name((enum qp_counter)i));
+	for (unsigned i = 0; i < ADOPTION_COUNT; i++)
+		hash = hash_text(hash, adoption_counter_name((enum adoption_verdict)i));
 	return hash | 1;
 }
 
@@ -46,6 +48,8 @@ static void clear(struct stats_head *head)
 	atomic_store(&head->process.sent, 0);
 	for (unsigned i = 0; i < REASON_COUNT; i++)
 		atomic_store(&head->process.received[i], 0);
+	for (unsigned i = 0; i < ADOPTION_COUNT; i++)
+		atomic_store(&head->process.regions[i], 0);
 	atomic_store(&head->format, own_format());
 }
 
@@ -193,6 +197,8 @@ enum stats_result stats_read_process(const struct stats_room *room, uint32_t gen
 	values->sent = atomic_load(&head->process.sent);
 	for (unsigned i = 0; i < REASON_COUNT; i++)
 		values->received[i] = atomic_load(&head->process.received[i]);
+	for (unsigned i = 0; i < ADOPTION_COUNT; i++)
+		values->regions[i] = atomic_load(&head->process.regions[i]);
 	return atomic_load(&head->owner) == generation ? STATS_READ : STATS_EMPTY;
 }
 

@@ -27,6 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/adoption.h"
 #include "base/qp_counters.h"
 #include "base/reason.h"
 #include "host/registry.h"
@@ -39,6 +40,8 @@ struct stats_process {
 	_Atomic uint64_t forwarded; /* to the process of this host whose they are */
 	/* By reason; under NONE those that a QP took in. */
 	_Atomic uint64_t received[REASON_COUNT];
+	/* How many there are now, by what became of their adoption; once there is a peer for it. */
+	_Atomic uint32_t regions[ADOPTION_COUNT];
 };
 
 #define STATS_HEAD_BYTES 4096u
@@ -113,6 +116,7 @@ static inline void stats_qp_set_state(struct stats_qp *entry, uint8_t state)
 
 struct stats_process_values {
 	uint64_t sent, received[REASON_COUNT];
+	uint32_t regions[ADOPTION_COUNT];
 	uint32_t qp_count;
 	uint32_t entry_count; /* at most STATS_QPS */
 };

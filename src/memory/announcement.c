@@ -23,9 +23,16 @@ uint32_t announcement_begin(struct announcement *cell, uint32_t key, uint32_t qp
 
 	atomic_store_explicit(&cell->key, key, memory_order_relaxed);
 	atomic_store_explicit(&cell->qpn, qpn, memory_order_relaxed);
+	atomic_store_explicit(&cell->is_shared, 0, memory_order_relaxed);
 	/* An exchange: nothing behind it is looked at before it. */
 	atomic_exchange(&cell->sequence, sequence);
 	return sequence;
+}
+
+void announcement_is_by_sharing(struct announcement *cell)
+{
+	/* Stays in front of the access where stores stay in order; else it may only be waited for longer. */
+	atomic_store_explicit(&cell->is_shared, 1, memory_order_release);
 }
 
 void announcement_end(struct announcement *cell)
@@ -58,6 +65,11 @@ bool announcement_covers(const struct announcement *cell,
 		atomic_load_explicit(&cell->key, memory_order_relaxed) == subject->key) ||
 	       (subject->qpn &&
 		atomic_load_explicit(&cell->qpn, memory_order_relaxed) == subject->qpn);
+}
+
+bool announcement_can_be_outwaited(const struct announcement *cell)
+{
+	return atomic_load_explicit(&cell->is_shared, memory_order_acquire) != 0;
 }
 
 bool announcement_lasts(const struct announcement *cell, uint32_t sequence)

@@ -28,6 +28,9 @@
  * that is stopped between 2 and 4 keeps the owner waiting, for as long as the owner wishes. Step 5
  * is for that one: when it goes on it finds that it came too late, and does not report success.
  *
+ * Where the pages are ones that both have mapped (is_shared), the owner can put others in their place
+ * and needs not wait at all: the peer then writes to pages that nobody reads.
+ *
  * Cells are not trusted: the owner reads a number of them that is cut to its limit, each once per
  * look, and a peer that writes nonsense delays the owner by what it would wait for a stopped one.
  */
@@ -45,6 +48,7 @@ struct announcement {
 	_Alignas(64) _Atomic uint32_t sequence; /* odd: an access is under way */
 	_Atomic uint32_t key;
 	_Atomic uint32_t qpn;
+	_Atomic uint32_t is_shared; /* written to are pages that both processes have mapped */
 };
 
 struct announcements {
@@ -62,6 +66,8 @@ struct announcements {
 void announcements_use(struct announcements *announcements, uint32_t index, uint32_t first);
 /* What is looked at after this is looked at behind it. Returns the number of the announcement. */
 uint32_t announcement_begin(struct announcement *cell, uint32_t key, uint32_t qpn);
+/* Behind it, and before the access: which is by pages that both have mapped. */
+void announcement_is_by_sharing(struct announcement *cell);
 /* The access is behind us, seen so by who sees this. */
 void announcement_end(struct announcement *cell);
 
@@ -77,6 +83,11 @@ uint32_t announcements_count(const struct announcements *announcements);
 /* Whether an access to @subject is announced; then @sequence says which one. */
 bool announcement_covers(const struct announcement *cell,
 			 const struct announcement_subject *subject, uint32_t *sequence);
+/*
+ * Whether it is known to be by shared pages: then the owner need not wait for it, if it puts
+ * others in the place of these.
+ */
+bool announcement_can_be_outwaited(const struct announcement *cell);
 /* Whether that one lasts. */
 bool announcement_lasts(const struct announcement *cell, uint32_t sequence);
 

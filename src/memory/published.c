@@ -131,6 +131,9 @@ static struct published_key read_key(const uint64_t words[PUBLISHED_ENTRY_WORDS]
 		.length = words[2],
 		.pd = low_of(words[3]),
 		.access = high_of(words[3]),
+		.shared_address = words[4],
+		.shared_length = words[5],
+		.shared_offset = words[6],
 	};
 }
 
@@ -144,8 +147,11 @@ void published_begin(struct published *published, uint64_t door, uint64_t proof,
 struct published_entry *published_add_key(struct published *published, uint32_t key,
 					  const struct published_key *facts)
 {
-	const uint64_t words[PUBLISHED_ENTRY_WORDS] = {facts->address, facts->iova, facts->length,
-						       two(facts->pd, facts->access)};
+	const uint64_t words[PUBLISHED_ENTRY_WORDS] = {
+		facts->address,	       facts->iova,
+		facts->length,	       two(facts->pd, facts->access),
+		facts->shared_address, facts->shared_length,
+		facts->shared_offset};
 	struct table table = keys_of(published);
 
 	return add(&table, key, words);
@@ -213,7 +219,7 @@ static bool qp_takes(const struct published_qp *qp, const struct published_reque
 	return qp->peer == wanted->peer && qp->peer_owner == wanted->peer_owner &&
 	       qp->path == wanted->path && qp->payload_max == wanted->payload_max &&
 	       qp->first_psn == wanted->first_psn && (qp->access & request->rights) &&
-	       (request->rights != IBV_ACCESS_REMOTE_READ || qp->read_depth);
+	       (request->rights == IBV_ACCESS_REMOTE_WRITE || qp->read_depth);
 }
 
 static bool key_grants(const struct published_key *key, const struct published_qp *qp,
@@ -242,6 +248,9 @@ bool published_grants(const struct published *published, const struct published_
 		return false;
 	key = read_key(words);
 	grant->address = key.address + (request->address - key.iova);
+	grant->shared_address = key.shared_address;
+	grant->shared_length = key.shared_length;
+	grant->shared_offset = key.shared_offset;
 	return key_grants(&key, &qp, request);
 }
 

@@ -75,6 +75,11 @@ struct published_key {
 	uint64_t iova;
 	uint64_t length;
 	uint32_t pd, access; /* IBV_ACCESS_REMOTE_* among others */
+	/*
+	 * Of these bytes those that lie in a file that peers can map as well: from where in the owner's
+	 * memory, how many (0: none), and where they are in the file.
+	 */
+	uint64_t shared_address, shared_length, shared_offset;
 };
 
 /* What a queue pair expects of its peer: where one of these differs, packets would not get through. */
@@ -111,7 +116,7 @@ struct published_request {
 	struct published_qp
 		wanted; /* peer, peer_owner, path, payload_max, first_psn: as they must be */
 	uint32_t key;
-	uint32_t rights;  /* one of IBV_ACCESS_REMOTE_WRITE and _READ */
+	uint32_t rights;  /* one of IBV_ACCESS_REMOTE_WRITE, _READ and _ATOMIC */
 	uint64_t address; /* iova of the first byte of the whole message */
 	uint64_t length;  /* of the whole message, not 0 */
 };
@@ -124,6 +129,8 @@ struct published_seen {
 struct published_grant {
 	struct published_seen qp, key;
 	uint64_t address; /* of the message's first byte, in the owner's memory */
+	/* As in published_key, and within 64 bits. */
+	uint64_t shared_address, shared_length, shared_offset;
 };
 
 /*

@@ -15,6 +15,7 @@
 #ifndef VBN_MEMORY_REACH_H
 #define VBN_MEMORY_REACH_H
 
+#include "base/time.h"
 #include "memory/memory.h"
 
 struct reach_step {
@@ -28,6 +29,24 @@ struct reach_step {
 	uint32_t piece_count;
 	uint32_t bytes;
 	const struct copier *copier;
+	vbn_time now; /* no later than the call */
+};
+
+/* An atomic on 8 bytes. */
+struct reach_atomic {
+	bool is_swap;
+	uint32_t key;
+	uint64_t address;     /* iova */
+	uint64_t compare_add; /* compare value, or the value to add */
+	uint64_t swap;
+	const struct copier *copier;
+	vbn_time now; /* no later than the call */
+};
+
+enum reach_outcome {
+	REACH_NOT,	/* nothing was done, and packets are to do it */
+	REACH_DONE,	/* exactly once */
+	REACH_UNCERTAIN /* it may have been done, or not: neither is it done again, nor is it success */
 };
 
 struct reach {
@@ -39,6 +58,10 @@ struct reach {
 	 */
 	bool (*access)(struct reach *reach, const struct reach_step *step);
 	uint32_t bytes_min; /* of messages for which it pays */
+	bool was_short; /* by access(), when it is false: nothing was tried, for it would not have paid */
+	/* NULL: atomics go by packets. @original is what was there before, as the program wants it. */
+	enum reach_outcome (*atomic)(struct reach *reach, const struct reach_atomic *atomic,
+				     uint64_t *original);
 };
 
 #endif

@@ -12,8 +12,12 @@ static bool is_possible(const struct qp *qp, const struct send_wqe *wqe)
 {
 	const struct reach *reach = qp->path.reach;
 
-	return reach && (wqe->opcode == IBV_WR_RDMA_WRITE || wqe->opcode == IBV_WR_RDMA_READ) &&
-	       wqe->length && wqe->length >= reach->bytes_min;
+	if (!reach || !wqe->length)
+		return false;
+	if (rc_wqe_is_atomic(wqe))
+		return reach->atomic != NULL;
+	return (wqe->opcode == IBV_WR_RDMA_WRITE || wqe->opcode == IBV_WR_RDMA_READ) &&
+	       wqe->length >= reach->bytes_min;
 }
 
 static bool is_first_outstanding(const struct qp *qp)
@@ -72,6 +76,50 @@ static void count(struct qp *qp, const struct reach_step *step)
 		qp_count(qp, step->is_read ? QP_DIRECT_READS : QP_DIRECT_WRITES);
 }
 
+/* The result goes where the answer's would. */
+static enum direct_result deliver(struct qp *qp, struct send_wqe *wqe, const struct core *core,
+				  uint64_t original)
+{
+	struct access access = access_of(qp, core);
+	struct complaint complaint = {0};
+	enum reason reason = sge_scatter(&access, wqe->sge, wqe->sge_count, 0,
+					 (const uint8_t *)&original, sizeof(original), &complaint);
+
+	if (reason == REASON_NONE)
+		return DIRECT_DONE;
+	complaint.reason = reason;
+	send_fail(qp, wqe, IBV_WC_LOC_PROT_ERR, &complaint);
+	return DIRECT_SPOILED;
+}
+
+static enum direct_result perform_atomic(struct qp *qp, struct send_wqe *wqe,
+					 const struct core *core)
+{
+	const struct reach_atomic atomic = {
+		.is_swap = wqe->opcode == IBV_WR_ATOMIC_CMP_AND_SWP,
+		.key = wqe->rkey,
+		.address = wqe->remote_address,
+		.compare_add = wqe->compare_add,
+		.swap = wqe->swap,
+		.copier = core->copier,
+		.now = core->now,
+	};
+	const struct complaint nobody_knows = {.reason = REASON_RETRY_EXCEEDED};
+	uint64_t original;
+
+	switch (qp->path.reach->atomic(qp->path.reach, &atomic, &original)) {
+	case REACH_DONE:
+		qp_count(qp, QP_DIRECT_ATOMICS);
+		return deliver(qp, wqe, core, original);
+	case REACH_UNCERTAIN:
+		send_fail(qp, wqe, IBV_WC_RETRY_EXC_ERR, &nobody_knows);
+		return DIRECT_SPOILED;
+	case REACH_NOT:
+		break;
+	}
+	return DIRECT_BY_PACKETS;
+}
+
 void qp_grant_direct(struct qp *qp, uint32_t bytes)
 {
 	qp->direct_left = bytes;
@@ -83,8 +131,7 @@ bool qp_wants_direct(const struct qp *qp)
 	return qp->wants_direct;
 }
 
-enum direct_result rc_direct_step(struct qp *qp, const struct send_wqe *wqe,
-				  const struct core *core)
+enum direct_result rc_direct_step(struct qp *qp, struct send_wqe *wqe, const struct core *core)
 {
 	uint32_t done = qp->requester.direct_done, left = wqe->length - done;
 	struct reach_step step = {
@@ -95,21 +142,26 @@ enum direct_result rc_direct_step(struct qp *qp, const struct send_wqe *wqe,
 		.offset = done,
 		.bytes = left < qp->direct_left ? left : qp->direct_left,
 		.copier = core->copier,
+		.now = core->now,
 	};
 
 	qp->wants_direct = false;
 	if (!is_possible(qp, wqe))
 		return DIRECT_BY_PACKETS;
 	if (!is_first_outstanding(qp))
-		return follows_its_kind(qp) && qp->path.reach->grants(qp->path.reach, &step)
+		return !rc_wqe_is_atomic(wqe) && follows_its_kind(qp) &&
+				       qp->path.reach->grants(qp->path.reach, &step)
 			       ? DIRECT_LATER
 			       : DIRECT_BY_PACKETS;
 	qp->wants_direct = !qp->direct_left;
 	if (qp->wants_direct)
 		return DIRECT_LATER;
+	if (rc_wqe_is_atomic(wqe))
+		return perform_atomic(qp, wqe, core);
 	if (!perform(qp, wqe, core, &step)) {
 		qp->requester.direct_done = 0;
-		qp_count(qp, QP_DIRECT_GIVEN_UP);
+		if (!qp->path.reach->was_short)
+			qp_count(qp, QP_DIRECT_GIVEN_UP);
 		return DIRECT_BY_PACKETS;
 	}
 	qp->direct_left -= step.bytes;

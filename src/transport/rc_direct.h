@@ -15,8 +15,11 @@
  * are done, if it would be granted then: a queue that is never empty would otherwise go on by
  * packets for ever. Behind others it is packets too.
  *
- * What is posted behind it starts when it is done. WRITEs with immediate data, SENDs and atomics are
- * packets always; so is what is too short to pay (reach.bytes_min), and whatever cannot be
+ * What is posted behind it starts when it is done. Atomics are performed where the reach can
+ * (reach.atomic), exactly once: one of which it cannot be told whether it was executed, because the
+ * peer took its memory back in the middle of it, ends its QP as one whose answer never came.
+ * WRITEs with immediate data and SENDs are packets always; so is what is too short to pay
+ * (reach.bytes_min), and whatever cannot be
  * done directly, for any reason: the packet is refused or executed as if there were no other way.
  * A message that was begun directly and cannot be ended so is sent as a whole. Bytes of it
  * are then written twice, the last one once.
@@ -35,11 +38,11 @@ enum direct_result {
 	DIRECT_DONE,
 	DIRECT_LATER,	   /* not before more may move, or what is outstanding is done */
 	DIRECT_BY_PACKETS, /* it is started like any other */
+	DIRECT_SPOILED,	   /* an atomic that may have been executed, and has no result: it failed */
 };
 
 /* Of @wqe, the next one to start, whose own memory was checked. */
-enum direct_result rc_direct_step(struct qp *qp, const struct send_wqe *wqe,
-				  const struct core *core);
+enum direct_result rc_direct_step(struct qp *qp, struct send_wqe *wqe, const struct core *core);
 
 /* Whether the next WQE to start is half done. */
 static inline bool rc_direct_is_under_way(const struct qp *qp)

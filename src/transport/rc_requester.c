@@ -221,6 +221,8 @@ static enum start_result start_next(struct sending *sending)
 		return end_local(sending, wqe);
 	case DIRECT_LATER:
 		return START_NOTHING;
+	case DIRECT_SPOILED:
+		return START_FAILED;
 	case DIRECT_BY_PACKETS:
 		break;
 	}

@@ -256,6 +256,15 @@ static bool grant_nothing(struct reach *reach, const struct reach_step *step)
 	return false;
 }
 
+static enum reach_outcome add_some(struct reach *reach, const struct reach_atomic *atomic,
+				   uint64_t *original)
+{
+	(void)reach;
+	(void)atomic;
+	*original = 1;
+	return REACH_DONE;
+}
+
 static void what_is_done_in_the_peers_memory(void **state)
 {
 	struct fixture *f = *state;
@@ -273,6 +282,18 @@ static void what_is_done_in_the_peers_memory(void **state)
 	fixture_run(f);
 	EXPECT(f, {QP_DIRECT_BYTES, 150}, {QP_DIRECT_WRITES, 1}, {QP_DIRECT_READS, 1},
 	       {QP_DIRECT_GIVEN_UP, 1}, {QP_SENT_PKTS, 1}, {QP_SENT_BYTES, 8});
+}
+
+static void atomics_that_are_done_there(void **state)
+{
+	struct fixture *f = *state;
+	struct reach reach = {.access = access_some, .atomic = add_some};
+
+	f->qp->path.reach = &reach;
+	fixture_post(f, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 8, 0);
+	qp_grant_direct(f->qp, DIRECT_STEP_BYTES);
+	fixture_run(f);
+	EXPECT(f, {QP_DIRECT_ATOMICS, 1});
 }
 
 /* --- where --- */
@@ -320,6 +341,7 @@ int main(void)
 		TEST(the_peer_refuses_access),
 		TEST(the_peer_refuses_the_request),
 		TEST(what_is_done_in_the_peers_memory),
+		TEST(atomics_that_are_done_there),
 		TEST(counters_may_lie_elsewhere),
 		cmocka_unit_test(every_counter_was_met),
 	};

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of adoption call of each other.
+ *
+ * adoption.c          areas: found, taken, given back, tried again
+ * adoption_guards.c   what may be adopted, by what the system tells of process and memory
+ * adoption_threads.c  the moment in which nobody else runs
+ * adoption_move.c     moving there and back
+ * adoption_fork.c     what a forked child has instead
+ * adoption_maps.c     reading what is mapped
+ */
+#ifndef VBN_ENGINE_ADOPTION_INTERNAL_H
+#define VBN_ENGINE_ADOPTION_INTERNAL_H
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/types.h>
+
+#include "engine/adoption.h"
+#include "engine/adoption_maps.h"
+
+#define ADOPTION_THREADS_MAX 512
+
+/* --- adoption_threads.c --- */
+
+/* What must stay where it is, for a thread. */
+struct thread_places {
+	pid_t number;
+	uintptr_t stack[2]; /* in use: where it was interrupted, and where it is now */
+	uintptr_t control;  /* of what the C library keeps of it (TCB) */
+	uintptr_t signal_stack;
+	size_t signal_stack_bytes;
+};
+
+/* The moment in which nobody else runs. One at a time, under adoption's lock. */
+struct quiet {
+	sigset_t signals; /* as they were blocked before */
+	bool has_stopped;
+	uint32_t thread_count;
+	const struct thread_places *threads; /* others; in place until the end */
+	struct thread_places own;
+};
+
+/*
+ * DONE: it has begun. From then on to its end no lock is taken and nothing allocated. Otherwise THREADS,
+ * UNSTOPPED or BUSY.
+ */
+enum adoption_verdict quiet_begin(struct quiet *quiet, bool may_stop);
+void quiet_end(struct quiet *quiet);
+
+/* --- adoption_guards.c --- */
+
+/* What holds for all memory of the process, except for pinned pages. Allocates. */
+enum adoption_verdict guard_process(void);
+/* Pages that devices or io_uring may hold now. */
+enum adoption_verdict guard_pins(void);
+/* What is mapped in [@start, @start + @length); *@traits are those to be kept. */
+enum adoption_verdict guard_memory(uintptr_t start, size_t length, uint32_t *traits);
+/* Once more, when nobody else runs: it is still memory like that, and nobody's stack. */
+enum adoption_verdict guard_moment(uintptr_t start, size_t length, const struct quiet *quiet);
+
+/* --- adoption_move.c; nobody else runs --- */
+
+/* Whose pages of the file are meant. */
+struct moved_file {
+	int fd; /* any that is open on it */
+	dev_t device;
+	ino_t inode;
+};
+
+bool moved_file_of(int fd, struct moved_file *file);
+/* The area's pages come from @reopened afterwards. False: it is as it was. */
+bool move_there(const struct adopted_area *area, int reopened);
+/* False: some of it, or all, is as it was. */
+bool move_back(const struct adopted_area *area, const struct moved_file *file);
+/* Whether its pages are where they were put, all of them. */
+bool move_is_in_place(const struct adopted_area *area, const struct moved_file *file);
+/* Whether @line is a mapping of the program's own with pages of the stride at @offset. */
+bool mapping_is_moved(const struct mapping_line *line, const struct moved_file *file,
+		      uint64_t offset);
+
+/* --- adoption.c --- */
+
+/* Told by adoption_add_foreign(). */
+bool adoption_is_foreign(uintptr_t start);
+
+extern pthread_mutex_t adoption_lock;
+LIST_HEAD(adoption_list, adoption);
+extern struct adoption_list adoptions;
+
+#endif

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Moving pages between the program's memory and the file
+ *
+ * There: what is present of a piece is written to the file, what is absent stays a hole, and one mmap()
+ * puts the file's pages in the place of the old ones, which are free at that moment; so no more than
+ * a piece is there twice.
+ *
+ * Back: one mmap() puts fresh memory in place, which then is filled from the file. Nobody sees it
+ * empty, since nobody else runs. Memory that is made anew where its neighbours are ordinary
+ * memory becomes one mapping with them again; moved there by mremap() it would stay a mapping of its own
+ * for ever, and their number is limited.
+ *
+ * An mmap() that fails has done nothing, as a rule. Older kernels may fail when they have unmapped
+ * already; then the program's bytes are in the file, and are brought back from there. If even that
+ * fails the program has lost memory and must not go on.
+ *
+ * Page by page it is known from /proc/self/pagemap what is present (or swapped out); mincore() knows
+ * nothing of swap. Where that file cannot be read all pages count as present.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/assert.h"
+#include "engine/adoption_internal.h"
+#include "host/adopted.h"
+
+/* Newer than the C library's headers may be. */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+#define PIECE_BYTES ((size_t)2 << 20)
+#define PIECE_PAGES_MAX (PIECE_BYTES / 4096)
+#define PAGE_IS_PRESENT (1ull << 63)
+#define PAGE_IS_SWAPPED (1ull << 62)
+/* Mappings of one area that are moved back in one go. */
+#define LINES_MAX 32
+
+#define RIGHTS_ALL (PROT_READ | PROT_WRITE)
+
+size_t adoption_page_size(void)
+{
+	static size_t bytes;
+
+	if (!bytes)
+		bytes = (size_t)sysconf(_SC_PAGESIZE);
+	return bytes;
+}
+
+/* --- bytes; by the bare calls, since sanitizers look into what is written --- */
+
+static bool write_all(int fd, uintptr_t from, size_t length, uint64_t offset)
+{
+	while (length) {
+		long moved = syscall(SYS_pwrite64, fd, from, length, offset);
+
+		if (moved <= 0)
+			return false;
+		from += (size_t)moved;
+		offset += (uint64_t)moved;
+		length -= (size_t)moved;
+	}
+	return true;
+}
+
+static bool read_all(int fd, uintptr_t to, size_t length, uint64_t offset)
+{
+	while (length) {
+		long moved = syscall(SYS_pread64, fd, to, length, offset);
+
+		if (moved <= 0)
+			return false;
+		to += (size_t)moved;
+		offset += (uint64_t)moved;
+		length -= (size_t)moved;
+	}
+	return true;
+}
+
+/* --- there --- */
+
+/* A part of an area, with what is present of it. */
+struct piece {
+	uintptr_t start;
+	size_t length;
+	uint64_t offset;
+	size_t page_count, present_count;
+	uint64_t pages[PIECE_PAGES_MAX];
+};
+
+static void look_at_pages(struct piece *piece, int pagemap)
+{
+	size_t page = adoption_page_size(), bytes;
+
+	piece->page_count = piece->length / page;
+	piece->present_count = 0;
+	bytes = piece->page_count * sizeof(piece->pages[0]);
+	if (pagemap < 0 ||
+	    pread(pagemap, piece->pages, bytes,
+		  (off_t)(piece->start / page * sizeof(piece->pages[0]))) != (ssize_t)bytes)
+		memset(piece->pages, 0xff, bytes);
+	for (size_t i = 0; i < piece->page_count; i++)
+		piece->present_count += (piece->pages[i] & (PAGE_IS_PRESENT | PAGE_IS_SWAPPED)) !=
+					0;
+}
+
+/* The next run of pages that are present, from *@first on. False: there is none. */
+static bool next_run(const struct piece *piece, size_t *first, size_t *count)
+{
+	const uint64_t is_there = PAGE_IS_PRESENT | PAGE_IS_SWAPPED;
+	size_t i = *first;
+
+	while (i < piece->page_count && !(piece->pages[i] & is_there))
+		i++;
+	*first = i;
+	while (i < piece->page_count && (piece->pages[i] & is_there))
+		i++;
+	*count = i - *first;
+	return *count != 0;
+}
+
+static bool write_piece(const struct piece *piece, int fd)
+{
+	size_t page = adoption_page_size(), first = 0, count;
+
+	for (; next_run(piece, &first, &count); first += count)
+		if (!write_all(fd, piece->start + first * page, count * page,
+			       piece->offset + first * page))
+			return false;
+	return true;
+}
+
+static void populate(const struct piece *piece)
+{
+	size_t page = adoption_page_size(), first = 0, count;
+
+	/* Older kernels refuse; then the first touch does it. */
+	for (; next_run(piece, &first, &count); first += count)
+		(void)madvise((void *)(piece->start + first * page), count * page,
+			      MADV_POPULATE_WRITE);
+}
+
+static bool swap_piece(const struct piece *piece, int fd)
+{
+	bool is_whole = piece->present_count == piece->page_count;
+	int flags = MAP_FIXED | MAP_SHARED | (is_whole ? MAP_POPULATE : 0);
+
+	if (mmap((void *)piece->start, piece->length, RIGHTS_ALL, flags, fd,
+		 (off_t)piece->offset) == MAP_FAILED)
+		return false;
+	if (!is_whole)
+		populate(piece);
+	return true;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* --- back --- */
+
+static int rights_of(const struct mapping_line *line)
+{
+	return (line->rights[0] == 'r' ? PROT_READ : 0) |
+	       (line->rights[1] == 'w' ? PROT_WRITE : 0) | (line->rights[2] == 'x' ? PROT_EXEC : 0);
+}
+
+static bool make_fresh(uintptr_t start, size_t length)
+{
+	return mmap((void *)start, length, RIGHTS_ALL, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1,
+		    0) != MAP_FAILED;
+}
+
+/* What of the file's range is data is read to @start; holes stay what they are. */
+static bool read_data(const struct moved_file *file, uintptr_t start, size_t length,
+		      uint64_t offset)
+{
+	uint64_t at = offset, end = offset + length;
+
+	while (at < end) {
+		off_t data = lseek(file->fd, (off_t)at, SEEK_DATA), hole;
+
+		if (data < 0)
+			return errno == ENXIO;
+		if ((uint64_t)data >= end)
+			return true;
+		hole = lseek(file->fd, data, SEEK_HOLE);
+		if (hole < 0 || (uint64_t)hole > end)
+			hole = (off_t)end;
+		if (!read_all(file->fd, start + ((uint64_t)data - offset), (size_t)(hole - data),
+			      (uint64_t)data))
+			return false;
+		at = (uint64_t)hole;
+	}
+	return true;
+}
+
+static bool is_mapped(uintptr_t start, size_t length)
+{
+	return msync((void *)start, length, MS_ASYNC) == 0 || errno != ENOMEM;
+}
+
+/* False: it is as it was. */
+static bool bring_back(const struct moved_file *file, uintptr_t start, size_t length,
+		       uint64_t offset)
+{
+	if (!make_fresh(start, length)) {
+		if (is_mapped(start, length))
+			return false;
+		VBN_ASSERT(make_fresh(start, length));
+	}
+	if (read_data(file, start, length, offset))
+		return true;
+	VBN_ASSERT(mmap((void *)start, length, RIGHTS_ALL, MAP_FIXED | MAP_SHARED, file->fd,
+			(off_t)offset) != MAP_FAILED);
+	(void)madvise((void *)start, length, MADV_DONTFORK);
+	return false;
+}
+
+/* What nobody else can have mapped goes at once, so that it is not there twice. */
+static void forget(const struct adopted_area *area, const struct moved_file *file, uint64_t offset,
+		   size_t length)
+{
+	if (!area->was_forked)
+		(void)fallocate(file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+				(off_t)length);
+}
+
+static bool bring_line_back(const struct adopted_area *area, const struct moved_file *file,
+			    const struct mapping_line *line)
+{
+	size_t length = line->end - line->start, done = 0;
+	int rights = rights_of(line);
+
+	while (done < length) {
+		size_t piece = smaller(PIECE_BYTES, length - done);
+
+		if (!bring_back(file, line->start + done, piece, line->offset + done))
+			break;
+		forget(area, file, line->offset + done, piece);
+		done += piece;
+	}
+	if (done && rights != RIGHTS_ALL)
+		(void)mprotect((void *)line->start, done, rights);
+	(void)mapping_say_again(line->start, done, area->traits);
+	return done == length;
+}
+
+bool moved_file_of(int fd, struct moved_file *file)
+{
+	struct stat status;
+
+	if (fstat(fd, &status) != 0)
+		return false;
+	*file = (struct moved_file){
+		.fd = fd,
+		.device = status.st_dev,
+		.inode = status.st_ino,
+	};
+	return true;
+}
+
+bool mapping_is_moved(const struct mapping_line *line, const struct moved_file *file,
+		      uint64_t offset)
+{
+	return line->inode == file->inode && line->device == file->device &&
+	       line->rights[3] == 's' &&
+	       line->offset / ADOPTED_STRIDE_BYTES == offset / ADOPTED_STRIDE_BYTES &&
+	       !adoption_is_foreign(line->start);
+}
+
+/* Mappings of the area's pages, at most LINES_MAX. False: it cannot be told. */
+static bool find_lines(const struct adopted_area *area, const struct moved_file *file,
+		       struct mapping_line *lines, uint32_t *count)
+{
+	struct mapping_line line;
+	struct maps maps;
+
+	*count = 0;
+	if (!maps_open(&maps, false))
+		return false;
+	while (*count < LINES_MAX && maps_next(&maps, &line))
+		if (mapping_is_moved(&line, file, area->offset))
+			lines[(*count)++] = line;
+	maps_close(&maps);
+	return !maps.has_failed;
+}
+
+bool move_back(const struct adopted_area *area, const struct moved_file *file)
+{
+	struct mapping_line lines[LINES_MAX];
+	uint32_t count;
+
+	do {
+		if (!find_lines(area, file, lines, &count))
+			return false;
+		for (uint32_t i = 0; i < count; i++)
+			if (!bring_line_back(area, file, &lines[i]))
+				return false;
+	} while (count == LINES_MAX);
+	return true;
+}
+
+bool move_is_in_place(const struct adopted_area *area, const struct moved_file *file)
+{
+	uintptr_t next = area->start, end = area->start + area->length;
+	struct mapping_line line;
+	struct maps maps;
+
+	if (!maps_open(&maps, false))
+		return false;
+	while (next < end && maps_next(&maps, &line)) {
+		if (line.end <= next)
+			continue;
+		if (line.start > next || !mapping_is_moved(&line, file, area->offset) ||
+		    line.offset - area->offset != line.start - area->start)
+			break;
+		next = line.end;
+	}
+	maps_close(&maps);
+	return next >= end;
+}
+
+/* How many bytes were moved. */
+static size_t move_pieces(const struct adopted_area *area, const struct moved_file *file,
+			  int pagemap)
+{
+	struct piece piece = {.start = area->start, .offset = area->offset};
+	uintptr_t end = area->start + area->length;
+
+	while (piece.start < end) {
+		piece.length = smaller(PIECE_BYTES, end - piece.start);
+		look_at_pages(&piece, pagemap);
+		if (!write_piece(&piece, file->fd))
+			break;
+		if (!swap_piece(&piece, file->fd)) {
+			if (!is_mapped(piece.start, piece.length))
+				VBN_ASSERT(
+					bring_back(file, piece.start, piece.length, piece.offset));
+			break;
+		}
+		piece.start += piece.length;
+		piece.offset += piece.length;
+	}
+	return piece.start - area->start;
+}
+
+bool move_there(const struct adopted_area *area, int reopened)
+{
+	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	struct adopted_area moved = *area;
+	struct moved_file file;
+
+	VBN_ASSERT(moved_file_of(reopened, &file));
+	moved.length = move_pieces(area, &file, pagemap);
+	if (pagemap >= 0)
+		close(pagemap);
+	if (moved.length == area->length &&
+	    madvise((void *)area->start, area->length, MADV_DONTFORK) == 0 &&
+	    mapping_say_again(area->start, area->length, area->traits))
+		return true;
+	/* The bytes that are in the file must not be given up. */
+	VBN_ASSERT(move_back(&moved, &file));
+	return false;
+}
