@@ -44,6 +44,13 @@ static bool check_direct(const char *value, char *why, size_t why_bytes)
 	return is_word(value, words, why, why_bytes);
 }
 
+static bool check_adopt(const char *value, char *why, size_t why_bytes)
+{
+	static const char *const words[] = {"off", "safe", "all", NULL};
+
+	return is_word(value, words, why, why_bytes);
+}
+
 static bool check_log(const char *value, char *why, size_t why_bytes)
 {
 	static const char *const words[] = {"none", "error", "info", "debug", NULL};
@@ -166,6 +173,7 @@ const struct run_setting run_settings[] = {
 	{"fault", "VERBENA_FAULT", check_fault},
 	{"capture", "VERBENA_CAPTURE", check_capture},
 	{"direct", "VERBENA_DIRECT", check_direct},
+	{"adopt", "VERBENA_ADOPT", check_adopt},
 	{"profile", "VERBENA_PROFILE", check_profile},
 	{"part-id", "VERBENA_PART_ID", check_part_id},
 	{"log", "VERBENA_LOG", check_log},

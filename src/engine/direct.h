@@ -38,7 +38,12 @@
  * credentials (host/peer.c).
  *
  * The kernel copies small pieces in whole words only on some processors. So nothing of 8 bytes or
- * less goes this way, and atomics never do.
+ * less goes by these calls, and atomics never do.
+ *
+ * Where the bytes lie in shared pages (adoption.h, direct_mapped.h) there is no call: the requester copies
+ * them itself, under the same announcement, and atomics go that way too. It says in its cell that it does, for
+ * then the owner of a region that ends need not wait longer than DIRECT_PATIENCE_NS. An atomic whose
+ * region was taken back meanwhile is known to be done if all of it took half of that; otherwise nobody knows.
  *
  * The system may refuse the calls to a process (Yama, containers, other pid namespaces): it is
  * tried once for each peer by reading its door, and refusals later on count as well. Both

@@ -15,7 +15,7 @@ static const char *const variables[] = {
 	"VERBENA_LINK",	   "VERBENA_ADDRESS",	 "VERBENA_FAULT",      "VERBENA_CAPTURE",
 	"VERBENA_LOG",	   "VERBENA_LINK_LAYER", "VERBENA_LINK_LOCAL", "VERBENA_STRICT_MEMLOCK",
 	"VERBENA_PROFILE", "VERBENA_PART_ID",	 "VERBENA_RCVBUF",     "VERBENA_COUNTERS",
-	"VERBENA_GSO",	   "VERBENA_PACE",	 "VERBENA_DIRECT",     "VERBENA_DIRECT_MIN",
+	"VERBENA_GSO",	   "VERBENA_PACE",	 "VERBENA_DIRECT",     "VERBENA_DIRECT_MIN", "VERBENA_ADOPT", "VERBENA_ADOPT_LIMIT",
 };
 
 static void clear_environment(void)
@@ -90,6 +90,10 @@ static void words_and_switches_are_read(void **state)
 	assert_int_equal(read_one("VERBENA_DIRECT", "auto", true).direct, DIRECT_CHOICE_AUTO);
 	assert_int_equal(read_one("VERBENA_DIRECT", "off", true).direct, DIRECT_CHOICE_OFF);
 	assert_int_equal(read_one("VERBENA_DIRECT", "vm", true).direct, DIRECT_CHOICE_VM);
+	assert_int_equal(read_one("VERBENA_ADOPT", "off", true).adopt, ADOPT_CHOICE_OFF);
+	assert_int_equal(read_one("VERBENA_ADOPT", "safe", true).adopt, ADOPT_CHOICE_SAFE);
+	assert_int_equal(read_one("VERBENA_ADOPT", "all", true).adopt, ADOPT_CHOICE_ALL);
+	assert_int_equal(read_one("VERBENA_ADOPT_LIMIT", "7", true).adopt_limit, 7);
 	assert_int_equal(read_one("VERBENA_GSO", "auto", true).gso, LINK_GSO_AUTO);
 	assert_int_equal(read_one("VERBENA_GSO", "on", true).gso, LINK_GSO_ON);
 	assert_int_equal(read_one("VERBENA_GSO", "off", true).gso, LINK_GSO_OFF);
@@ -193,6 +197,8 @@ static void bad_values_give_a_sentence_and_the_default(void **state)
 		{"VERBENA_PART_ID", "99999999999999999999999", "write a whole number"},
 		{"VERBENA_DIRECT", "on", "write auto, off or vm"},
 		{"VERBENA_DIRECT_MIN", "4k", "write a whole number"},
+		{"VERBENA_ADOPT", "on", "write off, safe or all"},
+		{"VERBENA_ADOPT_LIMIT", "1g", "write a whole number"},
 		{"VERBENA_GSO", "1", "write auto, on or off"},
 		{"VERBENA_RCVBUF", "8M", "write a whole number"},
 		{"VERBENA_PACE", "1.5", "write a whole number"},
