@@ -169,7 +169,8 @@ void adoption_after_fork_in_child(void)
 	LIST_FOREACH(adoption, &adoptions, next)
 	{
 		adoption->is_open = false;
-		adoption->area_count = adoption->kept_count = 0;
+		adoption->area_count = 0;
+		atomic_store(&adoption->kept_count, 0);
 		LIST_INIT(&adoption->areas);
 	}
 	LIST_INIT(&adoptions);

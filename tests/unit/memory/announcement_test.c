@@ -42,6 +42,21 @@ static void only_what_is_announced_is_covered(void **state)
 	assert_false(announcement_covers(&cell, &the_key, &sequence));
 }
 
+/* Not known before it is said, and no longer than the announcement. */
+static void only_who_writes_to_shared_pages_can_be_outwaited(void **state)
+{
+	struct announcement cell = {0};
+
+	(void)state;
+	announcement_begin(&cell, KEY, QPN);
+	assert_false(announcement_can_be_outwaited(&cell));
+	announcement_is_by_sharing(&cell);
+	assert_true(announcement_can_be_outwaited(&cell));
+	announcement_end(&cell);
+	announcement_begin(&cell, KEY, QPN);
+	assert_false(announcement_can_be_outwaited(&cell));
+}
+
 static void the_next_announcement_is_not_waited_for(void **state)
 {
 	struct announcement cell = {0};
@@ -239,6 +254,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(only_what_is_announced_is_covered),
+		cmocka_unit_test(only_who_writes_to_shared_pages_can_be_outwaited),
 		cmocka_unit_test(the_next_announcement_is_not_waited_for),
 		cmocka_unit_test(sequences_wrap_and_stay_odd_while_announced),
 		cmocka_unit_test(new_cells_begin_anywhere),

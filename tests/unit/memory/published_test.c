@@ -22,6 +22,7 @@
 #define LENGTH 0x3000ull
 #define WRITE IBV_ACCESS_REMOTE_WRITE
 #define READ IBV_ACCESS_REMOTE_READ
+#define ATOMIC IBV_ACCESS_REMOTE_ATOMIC
 
 static const struct published_key key_facts = {
 	.address = ADDRESS, .iova = IOVA, .length = LENGTH, .pd = 5, .access = WRITE | READ};
@@ -137,16 +138,47 @@ static void what_packets_would_not_get_through_is_not_granted(void **state)
 	assert_true(grants(&usual));
 }
 
+static void a_grant_tells_what_is_shared(void **state)
+{
+	struct published_key facts = key_facts;
+	struct published_grant grant;
+
+	(void)state;
+	published_add_qp(tables, QPN, &qp_facts);
+	published_add_key(tables, KEY, &key_facts);
+	assert_true(published_grants(tables, &usual, &grant));
+	assert_int_equal(grant.shared_length, 0);
+	tear_down(state);
+	set_up(state);
+	facts.shared_address = ADDRESS + 0x10;
+	facts.shared_length = 0x2000;
+	facts.shared_offset = 0x123456789000ull;
+	published_add_qp(tables, QPN, &qp_facts);
+	published_add_key(tables, KEY, &facts);
+	assert_true(published_grants(tables, &usual, &grant));
+	assert_int_equal(grant.shared_address, ADDRESS + 0x10);
+	assert_int_equal(grant.shared_length, 0x2000);
+	assert_int_equal(grant.shared_offset, 0x123456789000ull);
+}
+
 static void the_qp_grants_and_the_region_grants(void **state)
 {
 	static const struct {
 		uint32_t qp, key, pd, read_depth, rights;
 		bool is_granted;
 	} cases[] = {
-		{WRITE, WRITE, 5, 0, WRITE, true},	  {READ, READ, 5, 1, READ, true},
-		{READ, WRITE | READ, 5, 1, WRITE, false}, {WRITE | READ, READ, 5, 1, WRITE, false},
-		{WRITE, WRITE | READ, 5, 1, READ, false}, {WRITE | READ, WRITE, 5, 1, READ, false},
-		{WRITE, WRITE, 6, 1, WRITE, false},	  {READ, READ, 5, 0, READ, false},
+		{WRITE, WRITE, 5, 0, WRITE, true},
+		{READ, READ, 5, 1, READ, true},
+		{READ, WRITE | READ, 5, 1, WRITE, false},
+		{WRITE | READ, READ, 5, 1, WRITE, false},
+		{WRITE, WRITE | READ, 5, 1, READ, false},
+		{WRITE | READ, WRITE, 5, 1, READ, false},
+		{WRITE, WRITE, 6, 1, WRITE, false},
+		{READ, READ, 5, 0, READ, false},
+		{ATOMIC, ATOMIC, 5, 1, ATOMIC, true},
+		{ATOMIC, ATOMIC, 5, 0, ATOMIC, false},
+		{WRITE | READ, ATOMIC, 5, 1, ATOMIC, false},
+		{ATOMIC, WRITE | READ, 5, 1, ATOMIC, false},
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -291,6 +323,7 @@ int main(void)
 		TEST(tables_of_another_life_grant_nothing),
 		TEST(what_packets_would_not_get_through_is_not_granted),
 		cmocka_unit_test_teardown(the_qp_grants_and_the_region_grants, tear_down),
+		TEST(a_grant_tells_what_is_shared),
 		TEST(ranges_are_checked_without_sums),
 		TEST(a_changed_qp_is_another_one),
 		TEST(a_full_neighbourhood_takes_no_more),
