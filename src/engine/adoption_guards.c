@@ -51,7 +51,7 @@ static bool is_pinning_descriptor(int directory, const char *number)
 	if (length <= 0)
 		return false;
 	if (strncmp(target, "socket:", 7) == 0)
-		return is_pinning_socket(atoi(number));
+		return is_pinning_socket((int)strtol(number, NULL, 10));
 	return is_pinning(target);
 }
 

@@ -161,7 +161,7 @@ static bool for_each_other(bool (*visit)(pid_t thread))
 		for (long at = 0; goes_on && at < got;) {
 			const struct directory_entry *entry =
 				(const struct directory_entry *)(entries + at);
-			pid_t thread = (pid_t)atoi(entry->name);
+			pid_t thread = (pid_t)strtol(entry->name, NULL, 10);
 
 			at += entry->length;
 			if (thread > 0 && thread != own && !helpers_have(thread))
