@@ -179,19 +179,16 @@ void helper_close_inherited(struct helper *helper)
 
 static bool hold(struct helper *helper, vbn_time deadline)
 {
-	const struct timespec until = {.tv_sec = (time_t)(deadline / VBN_SECOND),
-				       .tv_nsec = (long)(deadline % VBN_SECOND)};
-	bool is_held;
+	bool is_held = false;
 
-	/* One that was just created takes its lock by itself, and is known from then on. */
-	while (!atomic_load(&helper->number)) {
-		if (clock_now() >= deadline)
-			return false;
-		sched_yield();
-	}
 	atomic_store(&helper->sleeper.is_wanted, true);
-	is_held = pthread_mutex_clocklock(&helper->sleeper.awake_lock, CLOCK_MONOTONIC, &until) ==
-		  0;
+	/* One that was just created takes its lock by itself, and is known from then on. */
+	while (!is_held && clock_now() < deadline) {
+		is_held = atomic_load(&helper->number) &&
+			  pthread_mutex_trylock(&helper->sleeper.awake_lock) == 0;
+		if (!is_held)
+			sched_yield();
+	}
 	atomic_store(&helper->sleeper.is_wanted, false);
 	return is_held;
 }
