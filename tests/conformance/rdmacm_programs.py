@@ -200,10 +200,12 @@ class Trial:
         return self.clients[0]
 
     def run_further_clients(self):
-        others = [self.start(self.ends.client, self.case.client)
-                  for _ in range(self.case.clients - 1)]
-        self.clients += others
-        for client in others:
+        for _ in range(self.case.clients - 1):
+            if self.case.greets and not wait_for_output(self.clients[-1], self.case.greets, 1,
+                                                        self.left()):
+                raise Failure("one of many clients was not connected in time")
+            self.clients.append(self.start(self.ends.client, self.case.client))
+        for client in self.clients[1:]:
             if not client.wait(self.left()):
                 raise Failure("one of many clients did not end in time")
             if client.exit_code() != 0:
