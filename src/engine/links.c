@@ -243,6 +243,7 @@ int links_open_shm(struct engine *engine, const char *call, struct engine_link *
 	return error;
 }
 
+/* All sockets of ours share the buffer of a peer's; a ring is another way, so a peer has two at most. */
 static struct engine_flow *find_flow(struct engine *engine, const struct engine_link *link,
 				     const struct link_address *destination,
 				     const struct host_peer *peer)
@@ -252,7 +253,8 @@ static struct engine_flow *find_flow(struct engine *engine, const struct engine_
 
 	LIST_FOREACH(flow, &engine->flows, next)
 	if (flow->peer == peer && link_address_is_equal(&flow->destination, destination) &&
-	    (peer ? flow->link == link : flow->flow.bytes_max == bytes_max))
+	    (peer ? (flow->link == engine->shm_link) == (link == engine->shm_link)
+		  : flow->flow.bytes_max == bytes_max))
 		return flow;
 	return NULL;
 }
