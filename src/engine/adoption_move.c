@@ -229,8 +229,7 @@ static void forget(const struct adopted_area *area, const struct moved_file *fil
 		   size_t length)
 {
 	if (!area->was_forked)
-		(void)fallocate(file->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
-				(off_t)length);
+		(void)registry_punch(file->fd, offset, length);
 }
 
 static bool bring_line_back(const struct adopted_area *area, const struct moved_file *file,

@@ -62,8 +62,7 @@ bool adopted_is_locked(int fd, enum adopted_user user, uint64_t offset, uint64_t
 
 static bool punch(int fd, uint64_t offset, uint64_t end)
 {
-	return offset >= end || fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-					  (off_t)offset, (off_t)(end - offset)) == 0;
+	return offset >= end || registry_punch(fd, offset, end - offset);
 }
 
 static uint64_t stride_down(uint64_t offset)

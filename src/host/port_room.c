@@ -64,8 +64,7 @@ struct port_room *port_room_open(int fd, uint32_t slot, uint32_t generation)
 	host_store(&room->owner, 0);
 	host_store(&room->claim_count, 0);
 	/* Claims that a dead member left are gone with this, and else by the count. */
-	if (fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset,
-		      REGISTRY_CLAIMS_BYTES) != 0)
+	if (!registry_punch(fd, (uint64_t)offset, REGISTRY_CLAIMS_BYTES))
 		memset((void *)room->bits, 0, sizeof(room->bits));
 	host_store(&room->owner, generation);
 	return room;

@@ -35,6 +35,12 @@ static bool size_is_allowed(uint64_t bytes)
 	       limit.rlim_cur >= bytes;
 }
 
+bool registry_punch(int fd, uint64_t offset, uint64_t length)
+{
+	return fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset,
+			 (off_t)length) == 0;
+}
+
 static int create_file(void)
 {
 	unsigned int flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;

@@ -162,6 +162,8 @@ struct registry {
 	uint8_t *slots; /* REGISTRY_SLOT_BYTES each */
 };
 
+/* The memory of a piece of the file @fd goes back to the system, and the piece reads as zeros. */
+bool registry_punch(int fd, uint64_t offset, uint64_t length);
 /* A new sealed file, mapped. 0 or a negative errno (EFBIG: RLIMIT_FSIZE forbids it). */
 int registry_create(struct registry *registry);
 /* Maps @fd after checking seals, size, magic and layout. -EPROTO: it is no such file. */

@@ -191,9 +191,8 @@ uint32_t host_generation(const struct host *host)
 
 static void reclaim(struct host *host, uint32_t from, uint32_t to, uint32_t count)
 {
-	(void)fallocate(host->registry_file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-			(off_t)registry_ring_offset(from, to),
-			(off_t)((uint64_t)count * LINK_SHM_RING_BYTES));
+	(void)registry_punch(host->registry_file.fd, registry_ring_offset(from, to),
+			     (uint64_t)count * LINK_SHM_RING_BYTES);
 }
 
 void host_rings_reclaim(struct host *host, uint32_t slot)

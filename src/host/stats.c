@@ -62,7 +62,7 @@ struct stats_room *stats_room_open(int fd, uint32_t slot, uint32_t generation)
 	if (room == MAP_FAILED)
 		return NULL;
 	/* Memory that a dead member used goes back to the system; if not, it is used again. */
-	fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset, REGISTRY_STATS_BYTES);
+	(void)registry_punch(fd, (uint64_t)offset, REGISTRY_STATS_BYTES);
 	clear(&room->head);
 	atomic_store(&room->head.owner, generation);
 	return room;

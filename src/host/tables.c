@@ -46,8 +46,7 @@ static void *map(const struct host *host, uint64_t offset, size_t length, int pr
 
 static bool empty(const struct host *host, uint64_t offset, uint64_t length)
 {
-	return fallocate(host->registry_file.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-			 (off_t)offset, (off_t)length) == 0;
+	return registry_punch(host->registry_file.fd, offset, length);
 }
 
 /* The host's lock is held. What we write is ours from the first mapping on, and empty then. */
