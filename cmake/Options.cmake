@@ -1,4 +1,5 @@
 # Compiler settings that hold for every target.
+include(CheckCCompilerFlag)
 set(CMAKE_C_STANDARD 11)
 set(CMAKE_C_EXTENSIONS ON)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
@@ -19,6 +20,13 @@ option(VERBENA_WERROR "Treat warnings as errors" OFF)
 add_compile_definitions(_GNU_SOURCE)
 add_compile_options(-Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes
 	-Wpointer-arith -Wswitch-enum -Wundef -Wvla -Wwrite-strings -fno-strict-aliasing)
+# Without this GCC clears structs by `rep stos`, which takes 10 ns where stores take 2.
+check_c_compiler_flag(-mmemset-strategy=vector_loop:512:noalign,libcall:-1:noalign
+	HAS_MEMSET_STRATEGY)
+if(HAS_MEMSET_STRATEGY)
+	add_compile_options(-mmemset-strategy=vector_loop:512:noalign,libcall:-1:noalign
+		-mmemcpy-strategy=vector_loop:512:noalign,libcall:-1:noalign)
+endif()
 if(VERBENA_WERROR)
 	add_compile_options(-Werror)
 endif()

@@ -135,22 +135,31 @@ static struct mapped_pages *take(struct engine *engine, const struct direct_peer
 
 /* --- what a queue pair remembers --- */
 
-static struct mapped_pages *remember(struct mapped_memory *memory, uint32_t index,
-				     struct engine *engine, const struct direct_peer *peer,
-				     uint32_t key, const struct published_grant *grant)
+static void remember(struct mapped_region *region, struct engine *engine,
+		     const struct direct_peer *peer, uint32_t key,
+		     const struct published_grant *grant)
 {
-	struct mapped_pages *pages;
 	int saved_errno = errno;
 
 	pthread_mutex_lock(&engine->direct.lock);
-	let_go(&engine->direct, memory->remembered[index].pages);
-	pages = take(engine, peer, grant);
+	let_go(&engine->direct, region->pages);
+	*region = (struct mapped_region){
+		.key = key,
+		.generation = grant->key.generation,
+		.offset = grant->shared_offset,
+		.length = grant->shared_length,
+		.pages = take(engine, peer, grant),
+	};
 	pthread_mutex_unlock(&engine->direct.lock);
-	memory->remembered[index].key = key;
-	memory->remembered[index].generation = grant->key.generation;
-	memory->remembered[index].pages = pages;
 	errno = saved_errno;
-	return pages;
+}
+
+/* The generation alone tells it, unless the peer lies: then its bytes would not be those mapped. */
+static bool is_remembered(const struct mapped_region *region, uint32_t key,
+			  const struct published_grant *grant)
+{
+	return region->key == key && region->generation == grant->key.generation &&
+	       region->offset == grant->shared_offset && region->length == grant->shared_length;
 }
 
 /* How far @address is within the shared bytes, if all @bytes are; otherwise false. */
@@ -173,16 +182,17 @@ uint8_t *mapped_find(struct mapped_memory *memory, struct engine *engine, struct
 		     uint32_t key, const struct published_grant *grant, uint64_t address,
 		     uint64_t bytes)
 {
-	uint32_t index = (key * 0x9e3779b1u >> 16) % MAPPED_REMEMBERED;
-	struct mapped_pages *pages = memory->remembered[index].pages;
+	struct mapped_region *region =
+		&memory->remembered[(key * 0x9e3779b1u >> 16) % MAPPED_REMEMBERED];
 	uint64_t within;
 
 	if (!is_shared(grant, address, bytes, &within))
 		return NULL;
-	if (memory->remembered[index].key != key ||
-	    memory->remembered[index].generation != grant->key.generation)
-		pages = remember(memory, index, engine, peer, key, grant);
-	return pages ? pages->bytes + (grant->shared_offset - pages->offset) + within : NULL;
+	if (!is_remembered(region, key, grant))
+		remember(region, engine, peer, key, grant);
+	if (!region->pages)
+		return NULL;
+	return region->pages->bytes + (region->offset - region->pages->offset) + within;
 }
 
 void mapped_forget(struct mapped_memory *memory, struct engine *engine)

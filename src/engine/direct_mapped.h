@@ -29,8 +29,9 @@ struct mapped_pages;
 
 /* What a queue pair remembers. Under its lock. */
 struct mapped_memory {
-	struct {
+	struct mapped_region {
 		uint32_t key, generation;
+		uint64_t offset, length;    /* of its shared bytes, in the file */
 		struct mapped_pages *pages; /* NULL: they could not be mapped */
 	} remembered[MAPPED_REMEMBERED];
 };

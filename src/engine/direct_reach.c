@@ -12,6 +12,8 @@
 /* Pieces up to this size may be torn by the kernel. */
 #define TORN_BYTES_MAX 8u
 #define ATOMIC_BYTES 8u
+/* Keys whose entries a QP remembers; a power of two. */
+#define KNOWN_KEYS 16u
 
 struct direct_reach {
 	struct reach reach;
@@ -19,6 +21,7 @@ struct direct_reach {
 	struct direct_peer *peer;
 	uint32_t cell;
 	struct published_request request; /* what is the same for all */
+	struct published_known known[KNOWN_KEYS];
 	uint32_t vm_bytes_min;		  /* of messages for which the system's calls pay */
 	bool uses_mappings;
 	struct mapped_memory mapped;
@@ -179,12 +182,21 @@ static bool move(struct direct_reach *reach, const struct published_grant *grant
 	return mapped_move(there, step);
 }
 
+/* Keys are drawn at random, all of their bits. */
+static bool ask_tables(struct direct_reach *reach, struct published_grant *grant)
+{
+	const struct published_request *request = &reach->request;
+
+	return published_grants(reach->peer->tables, &reach->known[request->key % KNOWN_KEYS],
+				request, grant);
+}
+
 static bool write_there(struct direct_reach *reach, const struct reach_step *step,
 			struct published_grant *grant)
 {
 	struct announcement *cell = &reach->peer->announcements->cells[reach->cell];
 	uint32_t number = announcement_begin(cell, step->key, reach->request.qpn);
-	bool is_moved = published_grants(reach->peer->tables, &reach->request, grant) &&
+	bool is_moved = ask_tables(reach, grant) &&
 			move(reach, grant, step, number);
 
 	announcement_end(cell);
@@ -194,7 +206,7 @@ static bool write_there(struct direct_reach *reach, const struct reach_step *ste
 static bool read_there(struct direct_reach *reach, const struct reach_step *step,
 		       struct published_grant *grant)
 {
-	bool is_moved = published_grants(reach->peer->tables, &reach->request, grant) &&
+	bool is_moved = ask_tables(reach, grant) &&
 			move(reach, grant, step, 0);
 
 	/* Whether it still stands is looked at behind it. */
@@ -237,7 +249,7 @@ static bool is_granted(struct reach *base, const struct reach_step *step)
 	struct published_grant grant;
 
 	ask_for(reach, step);
-	return published_grants(reach->peer->tables, &reach->request, &grant) &&
+	return ask_tables(reach, &grant) &&
 	       has_way(reach, &grant, step);
 }
 
@@ -276,7 +288,7 @@ static enum reach_outcome atomic_at_peer(struct reach *base, const struct reach_
 		return REACH_NOT;
 	ask(reach, atomic->key, IBV_ACCESS_REMOTE_ATOMIC, atomic->address, ATOMIC_BYTES);
 	announcement_begin(cell, atomic->key, reach->request.qpn);
-	if (published_grants(reach->peer->tables, &reach->request, &grant) &&
+	if (ask_tables(reach, &grant) &&
 	    is_alive(reach, atomic->now))
 		there = mapped_find(&reach->mapped, reach->qp->engine, reach->peer, atomic->key,
 				    &grant, grant.address, ATOMIC_BYTES);

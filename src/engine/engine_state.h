@@ -416,6 +416,12 @@ void run_owed_ack(struct engine_qp *qp, struct pass *pass);
 /* Everything one QP has to send, complete and tell. Its lock is held. */
 void run_qp(struct engine_qp *qp, struct pass *pass);
 /*
+ * What was just posted, as far as it takes no more than memory of the peer's (direct.h): no pass, no packet, no
+ * timer. @core needs the time of clock_coarse() only. Its lock is held. False: there is more to
+ * do, and run_qp() does it.
+ */
+bool run_straight(struct engine_qp *qp, const struct core *core);
+/*
  * Only what qp_receive() left in the outbox. Its lock is held. True: what
  * came of it (a payload that cannot be read, a CQ that overran) makes run_qp() necessary.
  */

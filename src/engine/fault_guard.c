@@ -14,7 +14,8 @@
  * time, and only system calls tell (about 1 µs each on a virtual machine of the
  * kind CI uses, 0.1 elsewhere), too dear for each poll of a thread that polls. So
  * each thread looks at most once per lease, and always when it comes back later
- * than that. What remains: within 1 ms of a look, the program replaces the handler
+ * than that. A lease lasts as long as things were seen to be the same before, up to a second, so that a loop
+ * that runs on and on makes no system calls. What remains: within a lease, the program replaces the handler
  * or blocks the signal, unmaps registered memory, and a peer touches just that.
  * A look in each pass would leave the same race, only shorter.
  *
@@ -36,33 +37,27 @@ static struct sigaction previous_segv;
 static struct sigaction previous_bus;
 static pthread_once_t install_once = PTHREAD_ONCE_INIT;
 static int install_result;
-/* Thread-local: until when the last look counts, and what it said. */
-static _Thread_local uint64_t lease_end_ticks;
-static _Thread_local const struct copier *lease_copier;
+/* Of a thread: what its last look said, since when that is so, and until when it counts. */
+struct lease {
+	const struct copier *copier;
+	vbn_time since, until;
+};
+
+static _Thread_local struct lease lease;
 
 #if defined(__x86_64__)
 static uintptr_t *program_counter(ucontext_t *machine)
 {
 	return (uintptr_t *)&machine->uc_mcontext.gregs[REG_RIP];
 }
-
-static uint64_t ticks_now(void)
-{
-	return __builtin_ia32_rdtsc();
-}
 #else
-/* No fixup table there, hence no landing and nothing to lease. */
+/* No fixup table there, hence no landing. */
 static uintptr_t *program_counter(ucontext_t *machine)
 {
 	static uintptr_t none;
 
 	(void)machine;
 	return &none;
-}
-
-static uint64_t ticks_now(void)
-{
-	return 0;
 }
 #endif
 
@@ -161,7 +156,7 @@ int fault_guard_install(void)
 
 void fault_guard_look_again(void)
 {
-	lease_end_ticks = 0;
+	lease.until = 0;
 }
 
 static bool handler_is_ours(int signal_number)
@@ -189,17 +184,24 @@ static const struct copier *choose(void)
 	return is_guarded ? &copier_direct : &copier_kernel;
 }
 
-const struct copier *fault_guard_copier(void)
+static void look(vbn_time now)
 {
-	uint64_t now;
+	const struct copier *copier = choose();
+	vbn_time trust;
 
+	if (copier != lease.copier)
+		lease = (struct lease){.copier = copier, .since = now};
+	trust = now - lease.since;
+	if (trust < FAULT_GUARD_LEASE_NS_MIN)
+		trust = FAULT_GUARD_LEASE_NS_MIN;
+	lease.until = now + vbn_time_min(trust, FAULT_GUARD_LEASE_NS_MAX);
+}
+
+const struct copier *fault_guard_copier(vbn_time now)
+{
 	if (!copy_catches_faults)
 		return &copier_kernel;
-	now = ticks_now();
-	/* Also over when the end is too far away: the counters of two cores may differ. */
-	if (lease_end_ticks - now - 1 >= FAULT_GUARD_LEASE_TICKS) {
-		lease_copier = choose();
-		lease_end_ticks = now + FAULT_GUARD_LEASE_TICKS;
-	}
-	return lease_copier;
+	if (now >= lease.until)
+		look(now);
+	return lease.copier;
 }

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/time.h"
 #include "memory/copy.h"
 
 /*
@@ -22,9 +23,10 @@ int fault_guard_install(void);
 
 /*
  * The copier for what the calling thread does next; ask anew in each pass. It
- * costs about 10 ns, and three system calls at most once in FAULT_GUARD_LEASE_TICKS.
+ * costs three system calls where the thread's lease is over. @now is of clock_now() or of
+ * clock_coarse(), by which a lease lasts that much longer.
  */
-const struct copier *fault_guard_copier(void);
+const struct copier *fault_guard_copier(vbn_time now);
 
 /*
  * Ends the calling thread's lease: the next fault_guard_copier() looks. For verbs
@@ -32,11 +34,9 @@ const struct copier *fault_guard_copier(void);
  */
 void fault_guard_look_again(void);
 
-/*
- * Ticks of the processor's time stamp counter, less than 1 ms: so long does a thread
- * trust its last look at signal mask and handlers.
- */
-#define FAULT_GUARD_LEASE_TICKS (1ull << 21)
+/* So long does a thread trust its last look at signal mask and handlers. */
+#define FAULT_GUARD_LEASE_NS_MIN VBN_MILLISECOND
+#define FAULT_GUARD_LEASE_NS_MAX VBN_SECOND
 
 /*
  * Moves everything by system calls on our own process: faults are error values

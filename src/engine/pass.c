@@ -49,7 +49,7 @@ struct pass *pass_begin_at(struct engine *engine, vbn_time now)
 	pass->core = (struct core){
 		.now = now,
 		.memory = &engine->memory,
-		.copier = fault_guard_copier(),
+		.copier = fault_guard_copier(now),
 		.holds = &engine->holds,
 		.paces_datagrams = true,
 	};

@@ -4,11 +4,14 @@
  * that the packets leave from the poster's thread; what they bring about inside the
  * process is served after the lock is let go. An acknowledgement that was held for the
  * program's answer leaves with it, in the same batch.
+ *
+ * Where all of it can be done in the peer's memory right away nothing of that is needed (run_straight()).
  */
 #include <errno.h>
 
 #include "engine/ah.h"
 #include "engine/explain.h"
+#include "engine/fault_guard.h"
 #include "engine/names.h"
 #include "engine/pass.h"
 
@@ -32,7 +35,7 @@ struct post_result {
 enum post_form { POST_LIST, POST_ALL_OR_NOTHING, POST_BIND_TYPE_1 };
 
 static int post_one(struct engine_qp *qp, const struct ibv_send_wr *wr, enum post_form form,
-		    const struct pass *pass)
+		    const struct core *core)
 {
 	struct complaint complaint = {0};
 	int error = qp->ahs ? ah_check(qp, wr) : 0;
@@ -42,7 +45,7 @@ static int post_one(struct engine_qp *qp, const struct ibv_send_wr *wr, enum pos
 	if (form == POST_BIND_TYPE_1)
 		error = qp_post_bind_type_1(qp->qp, wr, &complaint);
 	else
-		error = qp_post_send(qp->qp, wr, pass->core.copier, &complaint);
+		error = qp_post_send(qp->qp, wr, core->copier, &complaint);
 	if (error)
 		return explain_post(qp, form == POST_BIND_TYPE_1 ? "ibv_bind_mw" : "ibv_post_send",
 				    error, &complaint);
@@ -53,12 +56,12 @@ static int post_one(struct engine_qp *qp, const struct ibv_send_wr *wr, enum pos
 
 /* The QP's lock is held. */
 static struct post_result post_sends(struct engine_qp *qp, struct ibv_send_wr *list,
-				     enum post_form form, const struct pass *pass)
+				     enum post_form form, const struct core *core)
 {
 	struct post_result result = {0};
 
 	for (; list; list = list->next) {
-		result.error = post_one(qp, list, form, pass);
+		result.error = post_one(qp, list, form, core);
 		if (result.error) {
 			result.bad = list;
 			break;
@@ -68,25 +71,47 @@ static struct post_result post_sends(struct engine_qp *qp, struct ibv_send_wr *l
 	return result;
 }
 
+/* The QP's lock is held. */
+static void run(struct engine_qp *qp)
+{
+	struct engine *engine = qp->engine;
+	struct pass *pass = pass_begin(engine);
+
+	if (qp->told_at)
+		note_answer(qp, pass->core.now < qp->told_at + ACK_HOLD_NS);
+	if (qp->link || qp->ahs || qp->qp->state == IBV_QPS_ERR)
+		run_qp(qp, pass);
+	atomic_store_explicit(&engine->last_poll, pass->core.now, memory_order_relaxed);
+	pass_end(pass);
+}
+
 static struct post_result take_in(struct engine_qp *qp, struct ibv_send_wr *list,
 				  enum post_form form)
 {
 	struct engine *engine = qp->engine;
-	struct pass *pass = pass_begin(engine);
+	vbn_time now = clock_coarse();
+	const struct core core = {
+		.now = now,
+		.memory = &engine->memory,
+		.copier = fault_guard_copier(now),
+		.holds = &engine->holds,
+	};
 	struct post_result result;
+	bool is_done;
 
-	engine_call_begin(engine);
 	pthread_mutex_lock(&qp->lock);
-	if (qp->told_at)
-		note_answer(qp, pass->core.now < qp->told_at + ACK_HOLD_NS);
-	result = post_sends(qp, list, form, pass);
+	result = post_sends(qp, list, form, &core);
 	if (result.error && form == POST_ALL_OR_NOTHING)
 		qp_unpost_sends(qp->qp, result.posted);
-	if (qp->link || qp->ahs || qp->qp->state == IBV_QPS_ERR)
-		run_qp(qp, pass);
+	/* An acknowledgement that waits for the program's answer goes along with it. */
+	is_done = !qp->told_at && run_straight(qp, &core);
+	if (!is_done) {
+		engine_call_begin(engine);
+		run(qp);
+	}
 	pthread_mutex_unlock(&qp->lock);
-	atomic_store_explicit(&engine->last_poll, pass->core.now, memory_order_relaxed);
-	pass_end(pass);
+	if (is_done)
+		return result;
 	progress_after_send(engine);
 	engine_call_end(engine);
 	return result;

@@ -108,11 +108,11 @@ static void explain_status(struct engine_qp *qp, const struct completion *comple
 			   &completion->complaint);
 }
 
-/* Who waits for the event itself needs no wake-up. */
+/* Who waits for the event itself needs no wake-up. Without a pass nobody does. */
 static void notify_channel(struct event_queue *channel, const struct event *notify,
 			   struct pass *pass)
 {
-	if (channel == pass->audience.events) {
+	if (pass && channel == pass->audience.events) {
 		pass->has_told = true;
 		event_queue_leave(channel, notify);
 	} else {
@@ -121,7 +121,7 @@ static void notify_channel(struct event_queue *channel, const struct event *noti
 }
 
 /* False: the CQ has overrun, and with it goes the QP. */
-static bool push_completion(struct engine_qp *qp, const struct completion *completion,
+static bool push_completion(struct engine_qp *qp, const struct completion *completion, vbn_time now,
 			    struct pass *pass)
 {
 	struct engine_cq *cq = srq_cq_of(qp, completion);
@@ -129,7 +129,7 @@ static bool push_completion(struct engine_qp *qp, const struct completion *compl
 		.completion = *completion,
 		.owner = qp,
 		.qpn = qp->qp->number,
-		.timestamp_ns = pass->core.now,
+		.timestamp_ns = now,
 	};
 	struct event notify = {.object = cq->object};
 	struct event overrun = {.object = cq->object, .type = IBV_EVENT_CQ_ERR};
@@ -137,10 +137,10 @@ static bool push_completion(struct engine_qp *qp, const struct completion *compl
 	enum cq_push_result result;
 
 	if (completion->is_receive)
-		qp->told_at = pass->core.now;
+		qp->told_at = now;
 	if (completion->status != IBV_WC_SUCCESS)
 		explain_status(qp, completion);
-	if (cq == pass->audience.cq)
+	if (pass && cq == pass->audience.cq)
 		pass->has_told = true;
 	pthread_mutex_lock(&cq->lock);
 	result = cq_push(cq, &entry);
@@ -159,14 +159,14 @@ static bool push_completion(struct engine_qp *qp, const struct completion *compl
 }
 
 /* True: the QP went to ERROR by this, and has flushes to tell. */
-static bool overrun(struct engine_qp *qp, struct pass *pass)
+static bool overrun(struct engine_qp *qp, const struct core *core)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
 	if (qp->qp->state == IBV_QPS_ERR)
 		return false;
 	srq_enter(qp);
-	qp_modify(qp->qp, &attr, IBV_QP_STATE, NULL, &pass->core);
+	qp_modify(qp->qp, &attr, IBV_QP_STATE, NULL, core);
 	srq_leave(qp);
 	return true;
 }
@@ -208,11 +208,11 @@ static bool empty_outbox(struct engine_qp *qp, struct pass *pass)
 	direct_follow_qp(qp);
 	has_more = !batch_packets(qp, pass);
 	for (uint32_t i = 0; i < out->completion_count; i++)
-		if (!push_completion(qp, &out->completions[i], pass))
+		if (!push_completion(qp, &out->completions[i], pass->core.now, pass))
 			has_overrun = true;
 	raise_events(qp, out);
 	if (has_overrun)
-		has_more |= overrun(qp, pass);
+		has_more |= overrun(qp, &pass->core);
 	outbox_clear(out);
 	return has_more;
 }
@@ -223,6 +223,23 @@ bool run_outbox(struct engine_qp *qp, struct pass *pass)
 
 	send_batch(qp, pass);
 	return has_more;
+}
+
+bool run_straight(struct engine_qp *qp, const struct core *core)
+{
+	struct completion completion;
+	bool is_signalled;
+
+	qp_grant_direct(qp->qp, DIRECT_STEP_BYTES);
+	while (!qp_has_started_all(qp->qp)) {
+		if (!qp_perform(qp->qp, core, &completion, &is_signalled))
+			return false;
+		if (is_signalled && !push_completion(qp, &completion, clock_now(), NULL)) {
+			overrun(qp, core);
+			return false;
+		}
+	}
+	return true;
 }
 
 /* The batch fills up over several outboxes: the more packets leave at once, the cheaper. */

@@ -21,9 +21,10 @@ uint32_t announcement_begin(struct announcement *cell, uint32_t key, uint32_t qp
 	/* Odd, and another one if it was odd. */
 	sequence = (sequence | 1) + (sequence & 1) * 2;
 
-	atomic_store_explicit(&cell->key, key, memory_order_relaxed);
-	atomic_store_explicit(&cell->qpn, qpn, memory_order_relaxed);
-	atomic_store_explicit(&cell->is_shared, 0, memory_order_relaxed);
+	/* Nothing of it is seen before the end of the last one. */
+	atomic_store_explicit(&cell->key, key, memory_order_release);
+	atomic_store_explicit(&cell->qpn, qpn, memory_order_release);
+	atomic_store_explicit(&cell->is_shared, 0, memory_order_release);
 	/* An exchange: nothing behind it is looked at before it. */
 	atomic_exchange(&cell->sequence, sequence);
 	return sequence;
@@ -40,8 +41,11 @@ void announcement_end(struct announcement *cell)
 	uint32_t sequence = atomic_load_explicit(&cell->sequence, memory_order_relaxed);
 
 	VBN_ASSERT(sequence & 1);
-	/* An exchange here as well: whether it still stands is looked at behind it. */
-	atomic_exchange(&cell->sequence, sequence + 1);
+	/*
+	 * Seen behind the access. Whether it still stands is looked at next, and that look may come before
+	 * others see this: they wait for us then.
+	 */
+	atomic_store_explicit(&cell->sequence, sequence + 1, memory_order_release);
 }
 
 uint32_t announcements_count(const struct announcements *announcements)

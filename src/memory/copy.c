@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The copy primitive (see copy.h for what it promises). The target is cut into
- * aligned units: small ones up to a multiple of 16, then vectors, then small ones
+ * aligned units: small ones up to a multiple of 16, or 32, then vectors, then small ones
  * again; each is one store. What comes last is the largest aligned unit that ends
  * where the target ends, behind a store fence. The source may lie anyhow.
  */
@@ -14,6 +14,21 @@
 #endif
 
 const bool copy_catches_faults = COPY_HAS_FIXUPS;
+
+/* Below it what comes before and behind wide moves costs more than they save. */
+#define WIDE_BYTES_MIN 512u
+
+/* The target is a multiple of 32, and the length one of 128. How many bytes came through. */
+static size_t copy_wide(uint8_t *to, const uint8_t *from, size_t length)
+{
+	size_t done = 0;
+
+	for (; done < length; done += 128)
+		MOVE_128(to, from, done, fault);
+fault:
+	wide_end();
+	return done;
+}
 
 /* Copies @length bytes in ascending aligned units; how many came through. */
 static size_t copy_ascending(uint8_t *to, const uint8_t *from, size_t length)
@@ -30,6 +45,16 @@ static size_t copy_ascending(uint8_t *to, const uint8_t *from, size_t length)
 	ALIGN_BEYOND(2)
 	ALIGN_BEYOND(4)
 	ALIGN_BEYOND(8)
+	if (length - done >= WIDE_BYTES_MIN && wide_is_there()) {
+		size_t wide, moved;
+
+		ALIGN_BEYOND(16)
+		wide = (length - done) & ~(size_t)127;
+		moved = copy_wide(to + done, from + done, wide);
+		done += moved;
+		if (moved < wide)
+			return done;
+	}
 #undef ALIGN_BEYOND
 	for (; length - done >= 64; done += 64)
 		MOVE_64(to, from, done, fault);
@@ -97,11 +122,13 @@ static size_t copy_direct(void *target, const void *source, size_t length)
 
 	if (length == 0)
 		return 0;
+	if (is_word(length) && !((uintptr_t)to & (length - 1)))
+		return copy_word(to, from, length);
 	/*
 	 * A READ of a flag or counter must see it whole, however the packet that
 	 * carries the answer is aligned: take it with one load, then store it in pieces.
 	 */
-	if (is_word(length) && ((uintptr_t)to & (length - 1))) {
+	if (is_word(length)) {
 		if (!copy_word((uint8_t *)&whole, from, length))
 			return 0;
 		from = (const uint8_t *)&whole;

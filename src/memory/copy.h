@@ -29,7 +29,7 @@ struct copier {
 	 * Copies @length bytes between ranges that do not overlap, in the order told
 	 * above. @length returned means success; less means a fault, and at least that
 	 * many bytes were copied: stores and loads go in units, and what a faulting unit
-	 * did is not counted (up to 63 bytes directly, up to a page through the kernel).
+	 * did is not counted (up to 127 bytes directly, up to a page through the kernel).
 	 */
 	size_t (*copy)(void *to, const void *from, size_t length);
 	/* 64-bit atomics on aligned host memory; false on a fault, nothing changed. */

@@ -47,6 +47,21 @@ typedef uint64_t whole_8 __attribute__((may_alias));
 		MOVE_16((to) + 48, (from) + 48, done, fault); \
 	} while (0)
 
+#define MOVE_128(to, from, done, fault) \
+	do { \
+		MOVE_64(to, from, done, fault); \
+		MOVE_64((to) + 64, (from) + 64, done, fault); \
+	} while (0)
+
+static inline bool wide_is_there(void)
+{
+	return false;
+}
+
+static inline void wide_end(void)
+{
+}
+
 static inline void store_fence(void)
 {
 	atomic_thread_fence(memory_order_release);

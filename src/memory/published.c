@@ -211,52 +211,78 @@ static bool find(const struct table *table, uint32_t number, uint64_t words[PUBL
 	return false;
 }
 
-/* Packets of the one would be taken by the other, and the QP grants the right. */
-static bool qp_takes(const struct published_qp *qp, const struct published_request *request)
+/* Packets of the one would be taken by the other. */
+static bool is_connected(const struct published_qp *qp, const struct published_qp *wanted)
 {
-	const struct published_qp *wanted = &request->wanted;
-
 	return qp->peer == wanted->peer && qp->peer_owner == wanted->peer_owner &&
 	       qp->path == wanted->path && qp->payload_max == wanted->payload_max &&
-	       qp->first_psn == wanted->first_psn && (qp->access & request->rights) &&
-	       (request->rights == IBV_ACCESS_REMOTE_WRITE || qp->read_depth);
+	       qp->first_psn == wanted->first_psn;
 }
 
-static bool key_grants(const struct published_key *key, const struct published_qp *qp,
-		       const struct published_request *request)
+static uint32_t rights_of(const struct published_qp *qp, const struct published_key *key)
 {
-	/* Wraps to a huge offset when the address lies before the region. */
-	uint64_t offset = request->address - key->iova;
+	const uint32_t answered = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	uint32_t rights = qp->access & key->access;
 
-	return key->pd == qp->pd && (key->access & request->rights) && offset < key->length &&
-	       request->length <= key->length - offset;
-}
-
-bool published_grants(const struct published *published, const struct published_request *request,
-		      struct published_grant *grant)
-{
-	struct table keys = keys_of(published), qps = qps_of(published);
-	uint64_t words[PUBLISHED_ENTRY_WORDS];
-	struct published_qp qp;
-	struct published_key key;
-
-	if (atomic_load(&published->head.owner) != request->owner ||
-	    !find(&qps, request->qpn, words, &grant->qp))
-		return false;
-	qp = read_qp(words);
-	if (!qp_takes(&qp, request) || !find(&keys, request->key, words, &grant->key))
-		return false;
-	key = read_key(words);
-	grant->address = key.address + (request->address - key.iova);
-	grant->shared_address = key.shared_address;
-	grant->shared_length = key.shared_length;
-	grant->shared_offset = key.shared_offset;
-	return key_grants(&key, &qp, request);
+	return qp->read_depth ? rights : rights & ~answered;
 }
 
 static bool stands(const struct published_seen *seen)
 {
 	return atomic_load(&seen->entry->generation) == seen->generation;
+}
+
+/* False: one of the entries is not there, or not for such requests. */
+static bool learn(const struct published *published, const struct published_request *request,
+		  struct published_known *known)
+{
+	struct table keys = keys_of(published), qps = qps_of(published);
+	uint64_t words[PUBLISHED_ENTRY_WORDS];
+	struct published_qp qp;
+
+	known->number = 0;
+	if (!find(&qps, request->qpn, words, &known->qp))
+		return false;
+	qp = read_qp(words);
+	if (!is_connected(&qp, &request->wanted) || !find(&keys, request->key, words, &known->key))
+		return false;
+	known->facts = read_key(words);
+	if (known->facts.pd != qp.pd)
+		return false;
+	known->rights = rights_of(&qp, &known->facts);
+	known->number = request->key;
+	return true;
+}
+
+static bool is_current(const struct published_known *known, uint32_t key)
+{
+	return known->number == key && stands(&known->qp) && stands(&known->key);
+}
+
+bool published_grants(const struct published *published, struct published_known *known,
+		      const struct published_request *request, struct published_grant *grant)
+{
+	const struct published_key *key = &known->facts;
+	uint64_t offset;
+
+	if (atomic_load(&published->head.owner) != request->owner || !request->key)
+		return false;
+	if (!is_current(known, request->key) && !learn(published, request, known))
+		return false;
+	/* Wraps to a huge offset when the address lies before the region. */
+	offset = request->address - key->iova;
+	if (!(known->rights & request->rights) || offset >= key->length ||
+	    request->length > key->length - offset)
+		return false;
+	*grant = (struct published_grant){
+		.qp = known->qp,
+		.key = known->key,
+		.address = key->address + offset,
+		.shared_address = key->shared_address,
+		.shared_length = key->shared_length,
+		.shared_offset = key->shared_offset,
+	};
+	return true;
 }
 
 bool published_stands(const struct published_grant *grant)

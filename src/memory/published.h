@@ -134,11 +134,23 @@ struct published_grant {
 };
 
 /*
- * Whether the owner's responder would execute the request now, as far as the tables tell. False
- * says nothing but that a packet has to ask.
+ * What a reader has learnt of a key and its queue pair: good as long as neither entry has changed. It
+ * belongs to requests that differ in key, rights, address and length alone. Zeroed: nothing yet.
  */
-bool published_grants(const struct published *published, const struct published_request *request,
-		      struct published_grant *grant);
+struct published_known {
+	struct published_seen qp, key;
+	uint32_t rights; /* that both grant */
+	uint32_t number; /* of the key */
+	struct published_key facts;
+};
+
+/*
+ * Whether the owner's responder would execute the request now, as far as the tables tell. False
+ * says nothing but that a packet has to ask. @known spares reading what has not changed, and is
+ * renewed where something has.
+ */
+bool published_grants(const struct published *published, struct published_known *known,
+		      const struct published_request *request, struct published_grant *grant);
 /* Whether nothing has changed since. */
 bool published_stands(const struct published_grant *grant);
 

@@ -135,14 +135,31 @@ static bool hold_one(const struct access *access, const struct span *span, struc
 	return false;
 }
 
+/* What most lists are: a single element. */
+static bool hold_part(const struct access *access, const struct ibv_sge *element, uint64_t offset,
+		      size_t length, uint32_t rights, struct held_piece *piece, uint32_t *count)
+{
+	const struct span span = {.key = element->lkey,
+				  .rights = rights,
+				  .address = element->addr + offset,
+				  .length = length};
+
+	VBN_ASSERT(offset + length <= element->length);
+	*count = 1;
+	return hold_one(access, &span, piece);
+}
+
 bool sge_hold(const struct access *access, const struct ibv_sge *list, uint32_t list_count,
 	      uint64_t offset, size_t length, uint32_t rights, struct held_piece *pieces,
 	      uint32_t *count)
 {
-	struct sge_walk walk = sge_walk_start(list, list_count, offset, length);
+	struct sge_walk walk;
 	struct span span = {.rights = rights};
 	uint32_t held = 0;
 
+	if (list_count == 1 && length && *count)
+		return hold_part(access, list, offset, length, rights, pieces, count);
+	walk = sge_walk_start(list, list_count, offset, length);
 	while (sge_walk_next(&walk, &span)) {
 		if (held == *count || !hold_one(access, &span, &pieces[held])) {
 			sge_let_go(pieces, held);

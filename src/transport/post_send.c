@@ -208,7 +208,7 @@ static void fill_bind(struct send_wqe *wqe, const struct ibv_send_wr *wr)
 static void fill(const struct qp *qp, struct send_wqe *wqe, const struct ibv_send_wr *wr,
 		 enum operation operation, uint32_t length)
 {
-	memset(wqe, 0, sizeof(*wqe));
+	memset(wqe, 0, offsetof(struct send_wqe, status));
 	wqe->wr_id = wr->wr_id;
 	wqe->immediate = wr->imm_data;
 	wqe->length = length;

@@ -20,6 +20,8 @@ static inline uint32_t rc_packet_count(const struct qp *qp, uint32_t length)
  * qp_output() again, for lack of room or because a WQE has failed and is to be reported.
  */
 bool rc_requester_output(struct qp *qp, const struct core *core, struct outbox *out);
+/* Performs the next WQE to start without output, if it can be; it has its outcome then, success. */
+bool rc_requester_perform(struct qp *qp, const struct core *core);
 /*
  * The WQE at ring position @position cannot be sent any further, from @psn on. It is reported
  * with @status when all before it is done; until then nothing from @psn on is sent.
@@ -44,6 +46,8 @@ enum reason rc_completer_receive(struct qp *qp, const struct packet *packet,
  * outbox is full. In ERROR it comes before qp_flush_output(), which flushes from `done` on.
  */
 bool rc_completer_output(struct qp *qp, struct outbox *out);
+/* The oldest WQE has its outcome, success. True: @completion is for the program. */
+bool rc_completer_end_oldest(struct qp *qp, struct completion *completion);
 /*
  * The oldest WQE without outcome has failed with @status; the QP goes to ERROR. The completion
  * comes from rc_completer_output().

@@ -414,11 +414,12 @@ void rc_completer_fail(struct qp *qp, enum ibv_wc_status status, const struct co
 	qp_fail(qp, &wqe->complaint);
 }
 
-static void complete_oldest(struct qp *qp, enum ibv_wc_status status, struct outbox *out)
+/* @completion is zeroed. */
+static void complete_oldest(const struct qp *qp, enum ibv_wc_status status,
+			    struct completion *completion)
 {
-	struct work_queue *queue = &qp->send_queue;
+	const struct work_queue *queue = &qp->send_queue;
 	const struct send_wqe *wqe = send_wqe_at(queue, queue->done);
-	struct completion *completion = outbox_add_completion(out);
 
 	completion->wr_id = wqe->wr_id;
 	completion->status = status;
@@ -444,7 +445,7 @@ static void complete_failed(struct qp *qp, struct outbox *out)
 	struct work_queue *queue = &qp->send_queue;
 	const struct send_wqe *wqe = send_wqe_at(queue, queue->done);
 
-	complete_oldest(qp, wqe->status, out);
+	complete_oldest(qp, wqe->status, outbox_add_completion(out));
 	/* It may have failed before it was started; done never passes started. */
 	if (queue->started == queue->done)
 		queue->started++;
@@ -452,17 +453,33 @@ static void complete_failed(struct qp *qp, struct outbox *out)
 	qp_fail(qp, &wqe->complaint);
 }
 
+static bool oldest_is_signalled(const struct qp *qp)
+{
+	return send_wqe_at(&qp->send_queue, qp->send_queue.done)->is_signalled;
+}
+
+bool rc_completer_end_oldest(struct qp *qp, struct completion *completion)
+{
+	bool is_signalled = oldest_is_signalled(qp);
+
+	VBN_ASSERT(qp->send_queue.done != qp->requester.unacked_position);
+	if (is_signalled) {
+		*completion = (struct completion){0};
+		complete_oldest(qp, IBV_WC_SUCCESS, completion);
+	}
+	qp->send_queue.done++;
+	return is_signalled;
+}
+
 bool rc_completer_output(struct qp *qp, struct outbox *out)
 {
 	struct work_queue *queue = &qp->send_queue;
 
 	while ((int32_t)(qp->requester.unacked_position - queue->done) > 0) {
-		const struct send_wqe *wqe = send_wqe_at(queue, queue->done);
-
-		if (wqe->is_signalled || qp->signals_all) {
+		if (oldest_is_signalled(qp)) {
 			if (outbox_completions_room(out) == 0)
 				return true;
-			complete_oldest(qp, IBV_WC_SUCCESS, out);
+			complete_oldest(qp, IBV_WC_SUCCESS, outbox_add_completion(out));
 		}
 		queue->done++;
 	}

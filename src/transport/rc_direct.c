@@ -146,7 +146,7 @@ enum direct_result rc_direct_step(struct qp *qp, struct send_wqe *wqe, const str
 	};
 
 	qp->wants_direct = false;
-	if (!is_possible(qp, wqe))
+	if (wqe->goes_by_packets || !is_possible(qp, wqe))
 		return DIRECT_BY_PACKETS;
 	if (!is_first_outstanding(qp))
 		return !rc_wqe_is_atomic(wqe) && follows_its_kind(qp) &&

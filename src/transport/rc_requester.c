@@ -26,7 +26,8 @@
  * their turn to be started, have no PSNs, and the cursor never stands at one.
  *
  * What can be performed in the peer's memory is done when it would be started (rc_direct.c),
- * and then is like one of these.
+ * and then is like one of these. With nothing under way that is when it is posted, and needs no
+ * output (rc_requester_perform()).
  *
  * A WQE whose memory is not what its keys promise is never started: it is marked and the
  * cursor stays in front of it until all before it is done and the completer reports it.
@@ -159,19 +160,24 @@ static bool check_locally(struct qp *qp, struct send_wqe *wqe, const struct core
 
 enum start_result { START_DONE, START_LOCAL, START_NOTHING, START_AGAIN, START_FAILED };
 
-/* @wqe, the next to start, was executed; its outcome is there when nothing before is outstanding. */
-static enum start_result end_local(struct sending *sending, struct send_wqe *wqe)
+/* @wqe, the next to start, was executed without a packet. True: nothing before it is outstanding. */
+static bool start_done(struct qp *qp, struct send_wqe *wqe)
 {
-	struct rc_requester *requester = &sending->qp->requester;
-	struct work_queue *queue = &sending->qp->send_queue;
+	struct rc_requester *requester = &qp->requester;
+	bool is_oldest = requester->unacked_position == qp->send_queue.started;
 
 	wqe->first_psn = requester->psn_next;
 	wqe->psn_count = 0;
-	if (requester->unacked_position == queue->started) {
+	if (is_oldest)
 		requester->unacked_position++;
-		sending->has_outcomes = true;
-	}
-	requester->send_position = ++queue->started;
+	requester->send_position = ++qp->send_queue.started;
+	return is_oldest;
+}
+
+/* Its outcome is there when nothing before is outstanding. */
+static enum start_result end_local(struct sending *sending, struct send_wqe *wqe)
+{
+	sending->has_outcomes |= start_done(sending->qp, wqe);
 	return START_LOCAL;
 }
 
@@ -230,6 +236,42 @@ static enum start_result start_next(struct sending *sending)
 	wqe->psn_count = rc_wqe_is_atomic(wqe) ? 1 : rc_packet_count(qp, wqe->length);
 	queue->started++;
 	return START_DONE;
+}
+
+/* --- without output --- */
+
+/* Nothing is under way, and all outcomes were told. */
+static bool is_at_rest(const struct qp *qp)
+{
+	const struct work_queue *queue = &qp->send_queue;
+
+	return qp->state == IBV_QPS_RTS && queue->done == queue->started &&
+	       qp->requester.unacked_position == queue->started;
+}
+
+/* Atomics have outcomes besides success (rc_direct.c), and are left to output. */
+static bool may_be_performed(const struct qp *qp, const struct send_wqe *wqe)
+{
+	if (wqe->has_failed || rc_wqe_is_atomic(wqe))
+		return false;
+	return !rc_wqe_is_read(wqe) || read_depth(qp) != 0;
+}
+
+bool rc_requester_perform(struct qp *qp, const struct core *core)
+{
+	struct work_queue *queue = &qp->send_queue;
+	struct send_wqe *wqe = send_wqe_at(queue, queue->started);
+	enum direct_result result;
+
+	if (!qp->path.reach || queue->started == queue->posted || !is_at_rest(qp) ||
+	    !may_be_performed(qp, wqe))
+		return false;
+	result = rc_direct_step(qp, wqe, core);
+	wqe->goes_by_packets = result == DIRECT_BY_PACKETS;
+	if (result != DIRECT_DONE)
+		return false;
+	start_done(qp, wqe);
+	return true;
 }
 
 /* --- packets --- */

@@ -110,6 +110,15 @@ bool qp_owes_ack(const struct qp *qp)
 	return qp->responder.ack_is_due;
 }
 
+bool qp_perform(struct qp *qp, const struct core *core, struct completion *completion,
+		bool *is_signalled)
+{
+	if (qp->type != IBV_QPT_RC || !rc_requester_perform(qp, core))
+		return false;
+	*is_signalled = rc_completer_end_oldest(qp, completion);
+	return true;
+}
+
 /*
  * Every step may move the QP to ERROR, so each looks at the state anew. In ERROR
  * held packets are given back and what is owed to the peer still goes out. The completer

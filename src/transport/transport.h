@@ -159,6 +159,20 @@ void qp_grant_direct(struct qp *qp, uint32_t bytes);
 bool qp_wants_direct(const struct qp *qp);
 
 /*
+ * The short way for what was just posted: performs the oldest request that was not started, if
+ * nothing is under way and it needs no packet (rc_direct.h), within what was granted. True: that
+ * was done, with success; then *@is_signalled says whether @completion is for the program. False:
+ * nothing was; qp_output() does what is to be done.
+ */
+bool qp_perform(struct qp *qp, const struct core *core, struct completion *completion,
+		bool *is_signalled);
+/* Nothing that was posted waits to be started. */
+static inline bool qp_has_started_all(const struct qp *qp)
+{
+	return qp->send_queue.started == qp->send_queue.posted;
+}
+
+/*
  * Fills @out with what there is to send, complete and tell. True: it stopped for
  * lack of room and is to be called again with an emptied outbox.
  */

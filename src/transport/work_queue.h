@@ -52,8 +52,10 @@ struct send_wqe {
 	uint8_t opcode; /* enum ibv_wr_opcode */
 	bool is_signalled;
 	bool is_inline;
+	bool goes_by_packets; /* it was tried whether it can be done without, a moment ago */
 	/* A local error found while sending: reported when all before it is done. */
 	bool has_failed;
+	/* These two only then; posting leaves them as they are. */
 	enum ibv_wc_status status;
 	struct complaint complaint;
 	/* Followed by the scatter/gather list, or by inline bytes. */

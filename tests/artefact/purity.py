@@ -18,8 +18,8 @@ ALLOWED = {
     "crc32_gzip_refl",
     "vbn_assert_failed",
 }
-# Put there by the compiler and the linker, not by our source.
-TOOLCHAIN = {"_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail"}
+# Put there by the compiler and the linker, not by our source; __cpu_model says what the processor can.
+TOOLCHAIN = {"_GLOBAL_OFFSET_TABLE_", "__stack_chk_fail", "__cpu_model"}
 # Bounds of a section of our own, defined by the linker.
 FIXUP_TABLE = re.compile(r"__(start|stop)_vbn_\w+$")
 # The assertion handler reports a broken claim and ends the process.

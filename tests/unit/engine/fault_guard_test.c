@@ -25,6 +25,14 @@
 #include "engine/fault_guard.h"
 #include "in_child.h"
 
+static const struct copier *copier_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return fault_guard_copier((vbn_time)now.tv_sec * VBN_SECOND + (vbn_time)now.tv_nsec);
+}
+
 #define GUARD 0xee
 #define PAGE 4096u
 /* The most that a copier may have moved without counting it. */
@@ -169,7 +177,7 @@ static void check_copier(const struct copier *copier)
 static void direct_under_the_handler(void)
 {
 	CHECK(fault_guard_install() == 0);
-	CHECK(fault_guard_copier() == &copier_direct);
+	CHECK(copier_now() == &copier_direct);
 	check_copier(&copier_direct);
 }
 
@@ -187,7 +195,7 @@ static void block_faults(void)
 static void kernel_without_any_handler(void)
 {
 	block_faults();
-	CHECK(fault_guard_copier() == &copier_kernel);
+	CHECK(copier_now() == &copier_kernel);
 	check_copier(&copier_kernel);
 }
 
@@ -226,20 +234,20 @@ static void each_way_of_copying_survives_missing_memory(void **state)
 static const struct copier *chosen_now(void)
 {
 	fault_guard_look_again();
-	return fault_guard_copier();
+	return copier_now();
 }
 
 static void before_installation_the_kernel_copies(void)
 {
 	CHECK(chosen_now() == &copier_kernel);
 	CHECK(fault_guard_install() == 0);
-	CHECK(fault_guard_copier() == &copier_direct);
+	CHECK(copier_now() == &copier_direct);
 }
 
 static void *choose_in_a_thread(void *unused)
 {
 	(void)unused;
-	return (void *)(uintptr_t)fault_guard_copier();
+	return (void *)(uintptr_t)copier_now();
 }
 
 static void *choose_in_a_blocking_thread(void *unused)
@@ -299,10 +307,10 @@ static void a_lease_ends_by_itself(void)
 	double begin;
 
 	CHECK(fault_guard_install() == 0);
-	CHECK(fault_guard_copier() == &copier_direct);
+	CHECK(copier_now() == &copier_direct);
 	CHECK(sigaction(SIGSEGV, &other, NULL) == 0);
 	begin = seconds_now();
-	while (fault_guard_copier() == &copier_direct)
+	while (copier_now() == &copier_direct)
 		CHECK(seconds_now() - begin < 0.1);
 }
 

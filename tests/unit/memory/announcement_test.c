@@ -157,13 +157,14 @@ static void *write_on_and_on(void *argument)
 	struct arena *arena = peer->arena;
 	struct announcement *cell = &arena->cells.cells[peer->cell];
 	struct published_request request = request_of();
+	struct published_known known = {0};
 	struct published_grant grant;
 	uint32_t turns = 0;
 
 	request.address = peer->cell * (BYTES / PEERS);
 	while (!atomic_load(&arena->is_over)) {
 		announcement_begin(cell, KEY, QPN);
-		if (published_grants(arena->tables, &request, &grant)) {
+		if (published_grants(arena->tables, &known, &request, &grant)) {
 			memset((void *)(uintptr_t)grant.address, 0x5a, BYTES / PEERS);
 			atomic_fetch_add_explicit(&arena->writes, 1, memory_order_relaxed);
 		}
