@@ -18,6 +18,9 @@ function(versioned_library NAME)
 	target_link_libraries(${NAME} PRIVATE ${V_USES} ${V_LINKS})
 	target_link_options(${NAME} PRIVATE
 		-Wl,--version-script=${V_MAP} -Wl,-z,nodelete -Wl,-Bsymbolic)
+	if(VERBENA_LTO)
+		target_link_options(${NAME} PRIVATE -flto=auto)
+	endif()
 	# The sanitizers' functions come from the program that loads the library.
 	if(NOT VERBENA_SANITIZE)
 		target_link_options(${NAME} PRIVATE -Wl,--no-undefined)

@@ -12,7 +12,7 @@
  * error of the QP, destroy_qp, first changes what is published, then waits for those who have
  * announced an access to it (memory/announcement.h), then goes on. It asks after the death of those
  * it waits for, and waits DIRECT_REVOKE_NS altogether, which no process that runs needs for a copy
- * of 64 KiB. The system call that writes ends with the number of the announcement, written into
+ * of DIRECT_STEP_BYTES. The system call that writes ends with the number of the announcement, written into
  * the owner's memory, so a requester that is stopped behind the copy (that is where a signal stops
  * it, as a rule) is not waited for. One that is stopped in the few instructions between its look
  * at the tables and its system call is beyond all that: there is no way to hold such a call up. The
@@ -74,7 +74,7 @@ struct engine_qp;
 struct path;
 
 #define DIRECT_REVOKE_NS (2 * VBN_SECOND)
-/* For who has stopped while he writes to shared pages, which are exchanged then. */
+/* For who has stopped while he writes to shared pages, which are exchanged then. Many steps long. */
 #define DIRECT_PATIENCE_NS (1 * VBN_MILLISECOND)
 /*
  * Shared pages stay when their owner has died, or calls exec(). Who buries it takes back what it published

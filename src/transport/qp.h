@@ -48,8 +48,11 @@
 /* READ answers may arrive so many packets ahead of the oldest one missing. */
 #define ANSWER_WINDOW 64
 #define MESSAGE_BYTES_MAX 0x80000000u
-/* So many bytes are moved directly by one run of a QP. */
-#define DIRECT_STEP_BYTES 65536u
+/*
+ * So many bytes are moved directly by one run of a QP: 12 to 100 us by the processors of today, beside which
+ * what comes between two steps costs little.
+ */
+#define DIRECT_STEP_BYTES (1u << 20)
 
 /* What the link of the connection promises; set by the engine before RTR. */
 struct path {
