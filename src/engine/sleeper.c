@@ -19,6 +19,11 @@
  * and being put to sleep and woken takes longer, for both sides.
  */
 #define LOOKS_BEFORE_SLEEP 500
+/*
+ * A sleep in a lease is short, and what woke it is looked at before anything is read: it is
+ * seldom asked whether the descriptors are still ours.
+ */
+#define LEASED_LOOK_NS (16 * VBN_MILLISECOND)
 /* Without a descriptor to be woken by, and none to be had, looking often is all there is. */
 #define SLEEP_NS_DEAF (1 * VBN_MILLISECOND)
 
@@ -123,6 +128,12 @@ void sleeper_disarm(struct engine *engine, struct sleeper *sleeper)
 			engine->links[i].link->ops->disarm(engine->links[i].link);
 }
 
+/* The time for which to ask for descriptors: the same one again and again needs no look. */
+static vbn_time time_of_looks(enum watch watch, vbn_time now)
+{
+	return watch == WATCH_ALL ? now : now - now % LEASED_LOOK_NS;
+}
+
 /* Returns until when the sleeper may sleep, at most until @until. */
 static vbn_time add_links(struct engine *engine, struct sleeper *sleeper, enum watch watch,
 			  vbn_time now, struct waits *waits, vbn_time until)
@@ -131,11 +142,12 @@ static vbn_time add_links(struct engine *engine, struct sleeper *sleeper, enum w
 
 	for (uint32_t i = 0; i < link_count; i++) {
 		struct link *link = engine->links[i].link;
-		int fd = link->ops->descriptor(link, now);
 		vbn_time look_at;
+		int fd;
 
 		if (watch != WATCH_ALL && progress_link_is_warm(&engine->links[i], now))
 			continue;
+		fd = link->ops->descriptor(link, time_of_looks(watch, now));
 		if (fd >= 0)
 			waits->entries[waits->count++] =
 				(struct pollfd){.fd = fd, .events = POLLIN};
@@ -222,15 +234,16 @@ static enum sleep_end read_waits(struct engine *engine, struct sleeper *sleeper,
 static enum sleep_end sleep_until(struct engine *engine, struct sleeper *sleeper,
 				  struct deputy *deputy, vbn_time until, enum watch watch)
 {
-	vbn_time now = clock_now();
+	vbn_time now = clock_now(), looked_at = time_of_looks(watch, now);
 	struct waits waits;
 	int ready, error;
 
-	waits.entries[0] = (struct pollfd){.fd = wake_descriptor(sleeper, now), .events = POLLIN};
+	waits.entries[0] =
+		(struct pollfd){.fd = wake_descriptor(sleeper, looked_at), .events = POLLIN};
 	waits.entries[1] = (struct pollfd){
 		.fd = deputy ? event_queue_descriptor(deputy->queue) : -1, .events = POLLIN};
 	waits.entries[2] =
-		(struct pollfd){.fd = membership_descriptor(engine, now), .events = POLLIN};
+		(struct pollfd){.fd = membership_descriptor(engine, looked_at), .events = POLLIN};
 	waits.count = 3;
 	waits.has_packets = false;
 	until = announce_sleep(engine, sleeper, until, watch);

@@ -35,6 +35,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tools/adopted.h"
 #include "tools/fail.h"
 #include "tools/nic.h"
 #include "tools/pattern.h"
@@ -94,33 +95,6 @@ static void open_end(struct end *end, int socket)
 	if (end->block == MAP_FAILED)
 		fail_errno("mmap");
 	connect_end(end, socket);
-}
-
-/* Whether the pages of the range are those of a file that others can map. */
-static bool is_adopted(const void *address)
-{
-	FILE *file = fopen("/proc/self/maps", "re");
-	char line[512];
-	bool is_found = false;
-
-	if (!file)
-		fail_errno("fopen");
-	while (!is_found && fgets(line, sizeof(line), file)) {
-		unsigned long start, end;
-		char rights[8];
-
-		if (sscanf(line, "%lx-%lx %7s", &start, &end, rights) == 3 &&
-		    (uintptr_t)address >= start && (uintptr_t)address < end)
-			is_found = rights[3] == 's' && strstr(line, "verbena-registry");
-	}
-	fclose(file);
-	return is_found;
-}
-
-static void need_adopted(const void *address, bool is_expected)
-{
-	if (is_adopted(address) != is_expected)
-		give_up("memory is %sadopted", is_expected ? "not " : "");
 }
 
 static enum ibv_wc_status wait_for_completion(struct ibv_cq *cq)
