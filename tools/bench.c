@@ -15,10 +15,11 @@
 #define SECONDS_MAX 86400.0
 
 static const char usage[] =
-	"usage: verbena bench [latency] [throughput] [qps] [market-data] [OPTION...]\n"
+	"usage: verbena bench [latency] [throughput] [qps] [pages] [market-data]\n"
+	"                     [OPTION...]\n"
 	"\n"
 	"Measures Verbena beside TCP, UDP, bare shared memory and, where they are installed, UCX\n"
-	"(ucx_perftest) and libfabric (fi_pingpong); all four kinds without a word.\n"
+	"(ucx_perftest) and libfabric (fi_pingpong); all five kinds without a word.\n"
 	"\n"
 	"  --links LIST        of self,shm,udp (default: all that are there)\n"
 	"  --against LIST      of tcp,udp,memory,ucx,libfabric, or none (default: all)\n"
@@ -151,6 +152,8 @@ static bool take_kind(const char *word, struct plan *plan)
 		plan->throughput = true;
 	else if (strcmp(word, "qps") == 0)
 		plan->qps = true;
+	else if (strcmp(word, "pages") == 0)
+		plan->pages = true;
 	else if (strcmp(word, "market-data") == 0)
 		plan->market = true;
 	else {
@@ -207,8 +210,8 @@ static void take_defaults(struct bench_options *options)
 	static const char all_sizes[] = "1,8,16,64,256,1K,4K,16K,64K,256K,1M,4M";
 	struct plan *plan = &options->plan;
 
-	if (!plan->latency && !plan->throughput && !plan->qps && !plan->market)
-		plan->latency = plan->throughput = plan->qps = plan->market = true;
+	if (!plan->latency && !plan->throughput && !plan->qps && !plan->pages && !plan->market)
+		plan->latency = plan->throughput = plan->qps = plan->pages = plan->market = true;
 	for (size_t i = 0; i < contender_count; i++)
 		if (!(contender_is_link(&contenders[i]) ? options->has_links : options->has_peers))
 			plan->is_wanted[i] = true;

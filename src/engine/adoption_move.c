@@ -178,6 +178,13 @@ static bool make_fresh(uintptr_t start, size_t length)
 		    0) != MAP_FAILED;
 }
 
+/* Pages that are made at once, and not each by a fault, take a third less; older kernels refuse. */
+static bool fill(int fd, uintptr_t start, size_t length, uint64_t offset)
+{
+	(void)madvise((void *)start, length, MADV_POPULATE_WRITE);
+	return read_all(fd, start, length, offset);
+}
+
 /* What of the file's range is data is read to @start; holes stay what they are. */
 static bool read_data(const struct moved_file *file, uintptr_t start, size_t length,
 		      uint64_t offset)
@@ -194,8 +201,8 @@ static bool read_data(const struct moved_file *file, uintptr_t start, size_t len
 		hole = lseek(file->fd, data, SEEK_HOLE);
 		if (hole < 0 || (uint64_t)hole > end)
 			hole = (off_t)end;
-		if (!read_all(file->fd, start + ((uint64_t)data - offset), (size_t)(hole - data),
-			      (uint64_t)data))
+		if (!fill(file->fd, start + ((uint64_t)data - offset), (size_t)(hole - data),
+			  (uint64_t)data))
 			return false;
 		at = (uint64_t)hole;
 	}

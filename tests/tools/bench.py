@@ -182,6 +182,18 @@ class Everything(unittest.TestCase):
                 self.assertEqual(figure["samples"], figure["queue_pairs"])
                 self.assertGreater(figure["rounds"]["poll_ns"][0], 0)
 
+    def test_pages(self):
+        found = {figure["operation"]: figure for figure in self.figures("pages", "shm")
+                 if figure["samples"]}
+        if not found:
+            # A sandbox, or a sanitizer, whose thread nobody may stop.
+            self.assertTrue("shm" not in self.links() or
+                            any("was not adopted" in text for text in self.told["remarks"]))
+            return
+        self.assertEqual(set(found), {"first-touch", "adopt", "move-back"})
+        self.assertIn("moving it back", self.outcome.stdout)
+        self.assertIn("adopting a page", self.page)
+
     def test_market_data(self):
         wanted = set(self.links()) - {"self"} | {"memory"}
         found = {figure["contender"]: figure for figure in self.figures("market-data")}

@@ -17,9 +17,11 @@
 #define SIZES_MAX 32
 #define CONTENDERS_MAX 16
 #define SMALL_SIZE 16 /* of what is shown in detail, and of mixed operations */
+/* Of memory that is registered at once, where pages are measured. */
+#define PAGES_SIZE (UINT64_C(4) << 20)
 
 struct plan {
-	bool latency, throughput, qps, market;
+	bool latency, throughput, qps, market, pages;
 	bool is_wanted[CONTENDERS_MAX]; /* by index in contenders */
 	uint64_t sizes[SIZES_MAX];
 	size_t size_count;
@@ -58,6 +60,8 @@ void measure_outside(struct bench *bench, size_t contender);
 /* Cells of @contender that a program of others is asked for, of both kinds of work. */
 size_t outside_cell_count(const struct plan *plan, const struct contender *contender);
 void measure_qps(struct bench *bench, size_t contender, uint32_t count);
+/* What becomes of registered memory. */
+void measure_pages(struct bench *bench, size_t contender, enum operation step);
 /* A link by the example's program, or the bare line. */
 void measure_market(struct bench *bench, size_t contender);
 

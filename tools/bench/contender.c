@@ -28,6 +28,7 @@ const struct contender contenders[] = {
 		.transport = "verbs",
 		.link = "shm",
 		.wire = "shm",
+		.shares_pages = true,
 		.latencies = LINK_LATENCIES,
 		.throughputs = LINK_THROUGHPUTS,
 		.size_max = ORDER_SIZE_MAX,
@@ -153,6 +154,9 @@ static const struct {
 	[OPERATION_ADD] = {"fetch-and-add", "fetch and add"},
 	[OPERATION_SWAP] = {"compare-and-swap", "compare and swap"},
 	[OPERATION_MIX] = {"write-and-send", "WRITE and SEND in turns"},
+	[OPERATION_TOUCH] = {"first-touch", "first touch of a fresh page"},
+	[OPERATION_ADOPT] = {"adopt", "adopting a page"},
+	[OPERATION_MOVE_BACK] = {"move-back", "moving it back"},
 };
 
 const char *operation_id(enum operation operation)

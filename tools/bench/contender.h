@@ -26,6 +26,7 @@ struct contender {
 	/* Of a link: VERBENA_LINK, and the link that connections must be seen to take. */
 	const char *link, *wire;
 	bool is_in_one_process, has_two_addresses;
+	bool shares_pages; /* peers get those of registered memory */
 	/* Bits of enum operation. */
 	unsigned latencies, throughputs;
 	uint64_t size_max;

@@ -16,6 +16,10 @@ enum operation {
 	OPERATION_ADD,	/* fetch and add */
 	OPERATION_SWAP, /* compare and swap */
 	OPERATION_MIX,	/* WRITE and SEND in turns */
+	/* Of WORK_PAGES, in the order in which they happen to a page. */
+	OPERATION_TOUCH,
+	OPERATION_ADOPT,
+	OPERATION_MOVE_BACK,
 	OPERATION_COUNT
 };
 
@@ -24,6 +28,7 @@ enum work {
 	WORK_THROUGHPUT, /* @depth at a time */
 	WORK_QPS,	 /* create, connect, poll beside @count_max QPs */
 	WORK_MARKET,	 /* @count_max snapshots in batches, stamped where they are seen */
+	WORK_PAGES,	 /* what becomes of memory that is registered, @size bytes at a time */
 };
 
 #define ORDER_SAMPLES_MAX 1000000u

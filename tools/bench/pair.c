@@ -97,9 +97,10 @@ static bool begin_child(struct pair *pair, int which, const struct sockets *sock
 
 	describe(sockets, place, &strings);
 	if (contender_is_link(contender)) {
-		const char *settings[] = {"VERBENA_LINK",    contender->link,
-					  "VERBENA_ADDRESS", own,
-					  "VERBENA_SHARE",   "1"};
+		const char *settings[] = {"VERBENA_LINK", contender->link, "VERBENA_ADDRESS", own,
+					  "VERBENA_SHARE", "1",
+					  /* Also what is registered for a moment only. */
+					  "VERBENA_ADOPT", "all"};
 
 		memcpy(start.settings, settings, sizeof(settings));
 		start.uses_our_library = true;

@@ -341,6 +341,31 @@ static void write_statistics(FILE *out, const struct cell *cell)
 		fprintf(out, "<td>%s</td>", microseconds_text(values[i], text));
 }
 
+static void write_pages(FILE *out, const struct plan *plan, const struct results *results)
+{
+	if (!plan->pages)
+		return;
+	fputs("<h2 id=\"pages\">Pages</h2>\n<p class=\"quiet\">Of memory that is registered so that peers have "
+	      "it too, 4 MiB at a time; the time of one page.</p>\n<div class=\"scroll\" tabindex=\"0\"><table>"
+	      "<thead><tr><th scope=\"col\">link</th><th scope=\"col\">what</th>"
+	      "<th scope=\"col\">median, us</th><th scope=\"col\">p99</th><th scope=\"col\">p99.9</th>"
+	      "<th scope=\"col\">mean</th><th scope=\"col\">deviation</th></tr></thead><tbody>\n",
+	      out);
+	for (size_t i = 0; i < contender_count; i++)
+		for (enum operation o = OPERATION_TOUCH; o <= OPERATION_MOVE_BACK; o++) {
+			const struct cell *cell =
+				results_find(results, &contenders[i], WORK_PAGES, o, PAGES_SIZE);
+
+			if (!cell || !cell->sample_count)
+				continue;
+			fprintf(out, "<tr><td>%s</td><td class=\"words\">%s</td>",
+				contenders[i].title, operation_title(o));
+			write_statistics(out, cell);
+			fputs("</tr>\n", out);
+		}
+	fputs("</tbody></table></div>\n", out);
+}
+
 static void write_market(FILE *out, const struct plan *plan, const struct results *results)
 {
 	char rate[16];
@@ -446,12 +471,12 @@ static void write_head(FILE *out, const struct plan *plan, const struct results 
 		results->seconds, plan->is_quick ? "; a quick run whose figures mean nothing" : "");
 }
 
-/* A further kind of figure, such as what sharing a page costs, is a further section. */
+/* A further kind of figure is a further section. */
 void report_write(FILE *out, const struct plan *plan, const struct results *results)
 {
 	static void (*const sections[])(FILE *, const struct plan *, const struct results *) = {
-		write_head, write_requirements, write_latency,	     write_throughput,
-		write_qps,  write_market,	write_all_latencies, write_remarks,
+		write_head,  write_requirements, write_latency,	      write_throughput, write_qps,
+		write_pages, write_market,	 write_all_latencies, write_remarks,
 	};
 
 	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++)

@@ -36,6 +36,11 @@ struct rule {
 		who, WORK_MARKET, OPERATION_WRITE, 4096, figure \
 	}
 
+#define PAGES(what) \
+	{ \
+		"shm", WORK_PAGES, OPERATION_##what, 4 * MIB, FIGURE_MEDIAN \
+	}
+
 static const struct rule rules[] = {
 	{"WRITE of 16 B, latency, of UCX posix put", LATENCY("shm", WRITE, 16),
 	 LATENCY("ucx-posix", WRITE, 16), false, false, 1.5},
@@ -65,6 +70,10 @@ static const struct rule rules[] = {
 	 RATE("shm", SEND, 16), true, false, 0.7},
 	{"udp: WRITE and SEND in turns, rate, of SEND alone", RATE("udp", MIX, 16),
 	 RATE("udp", SEND, 16), true, false, 0.7},
+	{"adopting a page, of the first touch of a fresh one", PAGES(ADOPT), PAGES(TOUCH), false,
+	 false, 1.2},
+	{"moving a page back, of the first touch of a fresh one", PAGES(MOVE_BACK), PAGES(TOUCH),
+	 false, false, 1.2},
 	{"market data, mean, of the bare line", MARKET("shm", FIGURE_MEAN),
 	 MARKET("memory", FIGURE_MEAN), false, false, 1.8},
 	{"market data, p99, of the bare line", MARKET("shm", FIGURE_P99),

@@ -9,10 +9,8 @@
 #include "tools/json.h"
 
 static const char *const work_ids[] = {
-	[WORK_LATENCY] = "latency",
-	[WORK_THROUGHPUT] = "throughput",
-	[WORK_QPS] = "qps",
-	[WORK_MARKET] = "market-data",
+	[WORK_LATENCY] = "latency",    [WORK_THROUGHPUT] = "throughput", [WORK_QPS] = "qps",
+	[WORK_MARKET] = "market-data", [WORK_PAGES] = "pages",
 };
 
 static const char *const figure_ids[FIGURE_COUNT] = {
@@ -84,7 +82,7 @@ static void put_cell(FILE *out, const struct cell *cell, bool with_samples)
 	fputs("{", out);
 	put_text(out, "kind", work_ids[cell->work]);
 	put_text(out, "contender", cell->contender->id);
-	if (cell->work == WORK_LATENCY || cell->work == WORK_THROUGHPUT)
+	if (cell->work == WORK_LATENCY || cell->work == WORK_THROUGHPUT || cell->work == WORK_PAGES)
 		put_text(out, "operation", operation_id(cell->operation));
 	put_number(out, cell->work == WORK_QPS ? "queue_pairs" : "size", (double)cell->size);
 	put_number(out, "lost", (double)cell->lost);

@@ -120,6 +120,27 @@ void measure_qps(struct bench *bench, size_t contender, uint32_t count)
 			  count));
 }
 
+void measure_pages(struct bench *bench, size_t contender, enum operation step)
+{
+	struct order order = {
+		.work = WORK_PAGES,
+		.operation = step,
+		.size = PAGES_SIZE,
+		.duration_ns = bench->plan->duration_ns,
+		.patience_ns = PATIENCE_NS,
+		.count_max = bench->plan->samples_max,
+	};
+	struct cell *cell =
+		results_cell(bench->results, &contenders[contender], WORK_PAGES, step, PAGES_SIZE);
+	size_t before = cell->sample_count;
+
+	obey(bench, contender, &order, cell);
+	if (cell->sample_count == before && !interrupt_came())
+		results_remark(bench->results,
+			       "%s: registered memory was not adopted, so that has no price.",
+			       contenders[contender].title);
+}
+
 /* --- one round --- */
 
 static bool is_in(const struct bench *bench, size_t contender)
@@ -194,6 +215,17 @@ static void visit_market(struct bench *bench, visitor visit)
 	}
 }
 
+static void visit_pages(struct bench *bench, visitor visit)
+{
+	for (enum operation o = OPERATION_TOUCH; o <= OPERATION_MOVE_BACK; o++)
+		for (size_t i = 0; i < contender_count; i++) {
+			struct step step = {i, WORK_PAGES, o, PAGES_SIZE, false};
+
+			if (is_in(bench, i) && contenders[i].shares_pages)
+				visit(bench, &step);
+		}
+}
+
 static void visit_round(struct bench *bench, visitor visit)
 {
 	const struct plan *plan = bench->plan;
@@ -208,6 +240,8 @@ static void visit_round(struct bench *bench, visitor visit)
 		visit_outside(bench, visit);
 	if (plan->qps)
 		visit_qps(bench, visit);
+	if (plan->pages)
+		visit_pages(bench, visit);
 	if (plan->market)
 		visit_market(bench, visit);
 }
@@ -231,6 +265,8 @@ static const char *work_words(const struct step *step)
 		return ", many QPs";
 	case WORK_MARKET:
 		return ", market data";
+	case WORK_PAGES:
+		return ", pages";
 	}
 	return "";
 }
@@ -273,6 +309,8 @@ static void carry_out(struct bench *bench, const struct step *step)
 		measure_qps(bench, step->contender, (uint32_t)step->size);
 	else if (step->work == WORK_MARKET)
 		measure_market(bench, step->contender);
+	else if (step->work == WORK_PAGES)
+		measure_pages(bench, step->contender, step->operation);
 	else
 		measure_cell(bench, step->contender, step->work, step->operation, step->size);
 	bench->done++;

@@ -270,6 +270,37 @@ static void write_qps(FILE *out, const struct plan *plan, const struct results *
 	fputc('\n', out);
 }
 
+/* --- pages --- */
+
+static void write_page_row(FILE *out, const struct cell *cell)
+{
+	struct summary summary = cell_summary(cell);
+	char median[16], mean[16], p99[16];
+
+	fprintf(out, "%-16s%-30s%8s%8s%8s%9zu\n", cell->contender->title,
+		operation_title(cell->operation), microseconds_text(summary.median, median),
+		microseconds_text(summary.mean, mean), microseconds_text(summary.p99, p99),
+		cell->sample_count);
+}
+
+static void write_pages(FILE *out, const struct plan *plan, const struct results *results)
+{
+	if (!plan->pages)
+		return;
+	fputs("PAGES of memory that is registered for peers, 4 MiB at a time; us of one page\n\n",
+	      out);
+	fprintf(out, "%-46s%8s%8s%8s%9s\n", "", "median", "mean", "p99", "samples");
+	for (size_t i = 0; i < contender_count; i++)
+		for (enum operation o = OPERATION_TOUCH; o <= OPERATION_MOVE_BACK; o++) {
+			const struct cell *cell =
+				results_find(results, &contenders[i], WORK_PAGES, o, PAGES_SIZE);
+
+			if (cell && cell->sample_count)
+				write_page_row(out, cell);
+		}
+	fputc('\n', out);
+}
+
 /* --- market data --- */
 
 static void write_market_row(FILE *out, const struct cell *cell)
@@ -341,11 +372,11 @@ static void write_remarks(FILE *out, const struct plan *plan, const struct resul
 	fprintf(out, "%u rounds in %.0f s.\n", results->rounds, results->seconds);
 }
 
-/* A further kind of figure, such as what sharing a page costs, is a further section. */
+/* A further kind of figure is a further section. */
 void table_write(FILE *out, const struct plan *plan, const struct results *results)
 {
 	static void (*const sections[])(FILE *, const struct plan *, const struct results *) = {
-		write_latency, write_throughput,   write_qps,
+		write_latency, write_throughput,   write_qps,	  write_pages,
 		write_market,  write_requirements, write_remarks,
 	};
 

@@ -52,6 +52,22 @@ static void test_nothing_without_both_sides(void **state)
 	assert_int_equal(requirements_find(&results, found), 0);
 }
 
+static void test_pages(void **state)
+{
+	const uint64_t size = UINT64_C(4) << 20;
+	struct requirement requirement;
+
+	(void)state;
+	measured("shm", WORK_PAGES, OPERATION_TOUCH, size, FIGURE_MEDIAN, 1000);
+	measured("shm", WORK_PAGES, OPERATION_ADOPT, size, FIGURE_MEDIAN, 1200);
+	measured("shm", WORK_PAGES, OPERATION_MOVE_BACK, size, FIGURE_MEDIAN, 1300);
+	requirement = the_one_about("adopting a page");
+	assert_true(requirement_holds(&requirement));
+	requirement = the_one_about("moving a page back");
+	assert_float_equal(requirement.ratio, 1.3, EXACT);
+	assert_false(requirement_holds(&requirement));
+}
+
 static void test_at_most(void **state)
 {
 	struct requirement requirement;
@@ -109,6 +125,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_teardown(test_nothing_without_both_sides, clear),
+		cmocka_unit_test_teardown(test_pages, clear),
 		cmocka_unit_test_teardown(test_at_most, clear),
 		cmocka_unit_test_teardown(test_times_better, clear),
 		cmocka_unit_test_teardown(test_at_least, clear),

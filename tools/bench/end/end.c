@@ -172,7 +172,8 @@ static void carry_out(struct end *end)
 
 	if (end->order.count_max > ORDER_SAMPLES_MAX || end->order.size > ORDER_SIZE_MAX)
 		end_fail("the order is beyond what an end can do");
-	if (end->order.work == WORK_QPS || end->order.work == WORK_MARKET)
+	if (end->order.work == WORK_QPS || end->order.work == WORK_MARKET ||
+	    end->order.work == WORK_PAGES)
 		end->transport->run_special(end, &report, &samples);
 	else
 		phases_run(end, &report, &samples);

@@ -289,10 +289,15 @@ static uint64_t run(struct end *end, uint64_t count, uint64_t *stamps)
 	return fetch_one_by_one(end, count, stamps);
 }
 
+static void run_special(struct end *end, struct report *report, double **samples)
+{
+	(end->order.work == WORK_PAGES ? pages_run : qps_run)(end, report, samples);
+}
+
 const struct transport transport_verbs = {
 	.name = "verbs",
 	.open = open_verbs,
 	.prepare = prepare,
 	.run = run,
-	.run_special = qps_run,
+	.run_special = run_special,
 };

@@ -81,5 +81,7 @@ uint64_t fetch_one_by_one(struct end *end, uint64_t count, uint64_t *stamps);
 uint64_t window_run(struct end *end, uint64_t count);
 /* Creation, connection and idle polls of order.count_max QPs. */
 void qps_run(struct end *end, struct report *report, double **samples);
+/* First touch, registration and deregistration of memory that peers may access. */
+void pages_run(struct end *end, struct report *report, double **samples);
 
 #endif

@@ -38,6 +38,9 @@ static void post_next(struct nic *nic, const struct order *order, struct window 
 	case OPERATION_SWAP:
 		nic_post_atomic(nic, IBV_WR_ATOMIC_CMP_AND_SWP, window->posted, flags);
 		break;
+	case OPERATION_TOUCH:
+	case OPERATION_ADOPT:
+	case OPERATION_MOVE_BACK:
 	case OPERATION_COUNT:
 		end_fail("there is no such operation");
 	}
