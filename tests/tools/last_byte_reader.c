@@ -7,6 +7,10 @@
  * clears a slot, waits for the last byte to change, and compares everything before it
  * at once. The writer goes on as soon as a slot is free; it learns that through memory
  * that both ends share, not through verbs.
+ *
+ * --self     both are QPs of one process
+ * --adopted  the reader's memory has to be one that its peer has mapped; otherwise it must not be
+ * --company  each process has another thread, which waits in the kernel
  */
 #include <getopt.h>
 #include <pthread.h>
@@ -16,7 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
+#include "tools/adopted.h"
 #include "tools/fail.h"
 #include "tools/nic.h"
 #include "tools/pattern.h"
@@ -26,6 +32,9 @@
 #define SLOT_COUNT 16
 #define SIZE_MAX_BYTES 65536
 #define SEED 20
+#define SECONDS_MAX 1200
+#define SECONDS_MAX_LONG 7000
+#define LONG_COUNT 1000000
 
 /* Between the two ends, whatever carries the data. */
 struct progress {
@@ -43,6 +52,7 @@ struct writer {
 };
 
 static uint64_t message_count = 20000;
+static bool has_company, is_to_be_adopted;
 
 static uint8_t last_byte(uint64_t message)
 {
@@ -162,12 +172,31 @@ static void unregister_slots(struct ibv_mr *mr, uint8_t *memory)
 
 /* --- two processes --- */
 
+static void *wait_for_ever(void *unused)
+{
+	(void)unused;
+	while (true)
+		pause();
+	return NULL;
+}
+
+/* It ends with the process. */
+static void get_company(void)
+{
+	pthread_t thread;
+
+	need_zero(pthread_create(&thread, NULL, wait_for_ever, NULL), "pthread_create");
+	need_zero(pthread_detach(thread), "pthread_detach");
+}
+
 static void run_end(int fd, struct progress *progress, bool is_writer)
 {
 	struct nic nic;
 	struct writer writer = {.nic = &nic};
 	struct endpoint own;
 
+	if (has_company)
+		get_company();
 	nic_open(&nic, NIC_GID_IPV4);
 	writer.cq = create_cq(&nic);
 	writer.mr = register_slots(&nic, &writer.source);
@@ -180,6 +209,7 @@ static void run_end(int fd, struct progress *progress, bool is_writer)
 		write_all(&writer, progress);
 	else
 		read_all(writer.source, progress);
+	need_adopted(writer.source, is_to_be_adopted);
 	peer_socket_meet(fd);
 	need_zero(ibv_destroy_qp(writer.qp), "ibv_destroy_qp");
 	need_zero(ibv_destroy_cq(writer.cq), "ibv_destroy_cq");
@@ -242,7 +272,10 @@ static void run_one_process(struct progress *progress)
 
 int main(int argc, char **argv)
 {
-	static const struct option words[] = {{"self", no_argument, NULL, 's'}, {0}};
+	static const struct option words[] = {{"self", no_argument, NULL, 's'},
+					      {"adopted", no_argument, NULL, 'a'},
+					      {"company", no_argument, NULL, 'c'},
+					      {0}};
 	struct progress *progress = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE,
 					 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	bool is_self = false;
@@ -253,12 +286,17 @@ int main(int argc, char **argv)
 			message_count = strtoull(optarg, NULL, 10);
 		else if (choice == 's')
 			is_self = true;
+		else if (choice == 'a')
+			is_to_be_adopted = true;
+		else if (choice == 'c')
+			has_company = true;
 		else
-			give_up("usage: last_byte_reader [--self] [-n COUNT]");
+			give_up("usage: last_byte_reader [--self] [--adopted] [--company] "
+				"[-n COUNT]");
 	}
 	if (progress == MAP_FAILED)
 		fail_errno("mmap");
-	fail_after(1200);
+	fail_after(message_count >= LONG_COUNT ? SECONDS_MAX_LONG : SECONDS_MAX);
 	if (is_self)
 		run_one_process(progress);
 	else
