@@ -21,8 +21,8 @@
  *   kernel, the signal interrupts; one that cannot be interrupted, or blocks that signal, cannot be
  *   stopped, and the move does not take place. (userfaultfd, which seems made for this, makes
  *   system calls of other threads fail with EFAULT, and their data is lost.)
- *   no device is at it, as far as can be seen: a process with pinned pages or with descriptors by
- *   which pages are pinned is left alone.
+ *   no device is at it, as far as can be seen: a process with pinned pages, with descriptors by
+ *   which pages are pinned, or with contexts of Linux AIO is left alone.
  *
  * VERBENA_ADOPT=safe adopts only where there is no other thread, so that no thread ever
  * notices anything. With `all` the others are stopped: a blocked call of theirs may return EINTR,

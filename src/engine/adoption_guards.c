@@ -106,13 +106,34 @@ enum adoption_verdict guard_process(void)
 	return file_is_allowed() ? ADOPTION_DONE : ADOPTION_SYSTEM;
 }
 
+/*
+ * Linux AIO holds the pages of its requests, which VmPin does not count, and has no descriptor; but its
+ * contexts are mapped, for the library to look into.
+ */
+static enum adoption_verdict guard_contexts(void)
+{
+	static const char context[] = "/[aio]";
+	struct mapping_line line;
+	struct maps maps;
+	bool is_found = false;
+
+	if (!maps_open(&maps, false))
+		return ADOPTION_SYSTEM;
+	while (!is_found && maps_next(&maps, &line))
+		is_found = strncmp(line.name, context, sizeof(context) - 1) == 0;
+	maps_close(&maps);
+	if (maps.has_failed)
+		return ADOPTION_SYSTEM;
+	return is_found ? ADOPTION_DESCRIPTOR : ADOPTION_DONE;
+}
+
 enum adoption_verdict guard_pins(void)
 {
 	int64_t pinned = proc_number("/proc/self/status", "VmPin", 10);
 
 	if (pinned < 0)
 		return ADOPTION_SYSTEM;
-	return pinned ? ADOPTION_PINNED : ADOPTION_DONE;
+	return pinned ? ADOPTION_PINNED : guard_contexts();
 }
 
 /* --- the memory --- */

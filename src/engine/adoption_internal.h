@@ -52,7 +52,7 @@ void quiet_end(struct quiet *quiet);
 
 /* What holds for all memory of the process, except for pinned pages. Allocates. */
 enum adoption_verdict guard_process(void);
-/* Pages that devices or io_uring may hold now. */
+/* Pages that devices, io_uring or AIO may hold now. */
 enum adoption_verdict guard_pins(void);
 /* What is mapped in [@start, @start + @length); *@traits are those to be kept. */
 enum adoption_verdict guard_memory(uintptr_t start, size_t length, uint32_t *traits);

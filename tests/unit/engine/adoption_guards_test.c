@@ -2,6 +2,7 @@
 /* What is not adopted, and why: each refusal is reached. */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/aio_abi.h>
 #include <linux/io_uring.h>
 #include <pthread.h>
 #include <signal.h>
@@ -390,6 +391,30 @@ static void rings_of_the_kernel(void **state)
 	}
 }
 
+/* Both ways; they have no descriptor, and what they hold is not counted. */
+static void contexts_of_asynchronous_files(void **state)
+{
+	size_t page = adoption_page_size();
+	struct adopted_area *area;
+	aio_context_t context = 0;
+
+	(void)state;
+	if (syscall(SYS_io_setup, 4, &context) != 0) {
+		print_message("Linux AIO is not to be had here (%s)\n", strerror(errno));
+		skip();
+	}
+	assert_int_equal(refuses(memory, 8 * page), ADOPTION_DESCRIPTOR);
+	assert_int_equal(syscall(SYS_io_destroy, context), 0);
+	area = adopter_take(&adopter, memory, 8 * page);
+	context = 0;
+	assert_int_equal(syscall(SYS_io_setup, 4, &context), 0);
+	adoption_give_back(&adopter.adoption, area);
+	assert_false(mappings_of(memory, 8 * page).are_private);
+	assert_int_equal(syscall(SYS_io_destroy, context), 0);
+	adoption_try_again(&adopter.adoption);
+	assert_true(mappings_of(memory, 8 * page).are_private);
+}
+
 static void sockets_of_a_device(void **state)
 {
 	int fd = socket(AF_XDP, SOCK_RAW, 0);
@@ -425,6 +450,7 @@ int main(void)
 		WITH_MEMORY(limits),
 		WITH_MEMORY(memory_changed_in_the_last_moment),
 		WITH_MEMORY(rings_of_the_kernel),
+		WITH_MEMORY(contexts_of_asynchronous_files),
 		WITH_MEMORY(sockets_of_a_device),
 	};
 
