@@ -2,7 +2,7 @@
 """Pairs of hosts that stock programs run on.
 
 Each link is a context manager that gives two Host objects: virtual hosts of 127/8,
-which need no privilege, one such host twice, either through sockets or through memory, or two
+which need no privilege, one such host twice, each of these through sockets or through memory, or two
 network namespaces joined by a veth pair, which are made here and removed again. Pairs with different numbers (0, 1, ...)
 do not know of each other. A wrapper stands between `verbena run` and each program.
 """
@@ -64,14 +64,17 @@ def shared_host(verbena, wrapper=(), pair_number=0):
 
 @contextlib.contextmanager
 def memory_hosts(verbena, wrapper=(), pair_number=0):
-    """Through memory: pairs at one address, which need not be told, and at two, which are."""
+    """Both ends under one address, and nobody is told."""
+    end = virtual_host(verbena, wrapper, 4 * pair_number + 4, "auto")
+    yield end, end
+
+
+@contextlib.contextmanager
+def shm_hosts(verbena, wrapper=(), pair_number=0):
+    """Two addresses, through memory because they are told."""
     first = 4 * pair_number + 2
-    if pair_number % 2:
-        end = virtual_host(verbena, wrapper, first, "auto")
-        yield end, end
-    else:
-        yield (virtual_host(verbena, wrapper, first, "shm"),
-               virtual_host(verbena, wrapper, first + 1, "shm"))
+    yield (virtual_host(verbena, wrapper, first, "shm"),
+           virtual_host(verbena, wrapper, first + 1, "shm"))
 
 
 def ip(*arguments):
@@ -125,3 +128,17 @@ def wait_until_up(name, seconds=5):
         if out.stdout.split()[1] == "UP":
             return
     raise Unavailable("the veth pair did not come up")
+
+
+# What links are made of, in the order of the tables.
+KINDS = {"hosts": virtual_hosts, "shared": shared_host, "memory": memory_hosts, "shm": shm_hosts,
+         "namespaces": namespaces}
+
+
+def kinds_of(text):
+    """A list of kinds on the command line."""
+    kinds = text.split(",")
+    unknown = [kind for kind in kinds if kind not in KINDS]
+    if unknown:
+        raise ValueError(f"no such kind: {unknown[0]}")
+    return kinds

@@ -11,6 +11,7 @@ import os
 import re
 from typing import NamedTuple
 
+import hosts
 import stock
 
 FIO_BLOCK, FIO_BYTES = 65536, 1 << 20
@@ -36,7 +37,7 @@ class Case(NamedTuple):
     judge: callable = None    # (server's output, client's, folder) -> what is wrong, or None
     server_ends: bool = True  # by itself, after its client; otherwise it is terminated
     has_ipv6: bool = True     # can be told to use IPv6
-    kinds: tuple = ("hosts", "shared", "namespaces")  # pairs of hosts on which it can work
+    kinds: tuple = tuple(hosts.KINDS)  # pairs of hosts on which it can work
     environment: tuple = ()
     listens: bool = False     # on a TCP port too, which tells when the server is ready
     ready: tuple = ()         # otherwise: (text, how often) in the server's output
@@ -186,7 +187,8 @@ def iperf3():
         return ["env", f"LD_PRELOAD={RSPRELOAD}", "iperf3", *command, "-p", "{port}"]
     return Case("iperf3", "librspreload", preloaded("-s", "--forceflush", "-B", "{address}"),
                 preloaded("-c", "{address}", "-J", "-n", str(IPERF_BYTES)), judge_iperf3,
-                server_ends=False, ready=("Server listening", 1), keeps_statistics=True)
+                server_ends=False, ready=("Server listening", 1), keeps_statistics=True,
+                kinds=("hosts", "shared", "namespaces"))
 
 
 # --- all of them ---

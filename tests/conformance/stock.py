@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Runs the distribution's verbs programs on Verbena and compares with docs/conformance.md.
 
-Usage: stock.py --build DIR [--only PROGRAM] [--jobs N] [--long] [--update] [--preload LIBRARY]
+Usage: stock.py --build DIR [--only PROGRAM] [--kinds KIND,...] [--jobs N] [--long] [--update]
+                [--preload LIBRARY]
 
 Most of a run's time the programs wait for each other, so N pairs run at once, each on hosts of
 its own. The whole table is written to DIR/conformance.md. Ends with 1 when a cell differs from
@@ -35,6 +36,8 @@ def arguments_of(argv):
     parser = argparse.ArgumentParser()
     parser.add_argument("--build", required=True)
     parser.add_argument("--only", help="just this program; nothing is compared")
+    parser.add_argument("--kinds", type=hosts.kinds_of, default=list(hosts.KINDS),
+                        help="of hosts (hosts.KINDS); what is stored of others stays")
     parser.add_argument("--jobs", type=int, default=4, help="so many pairs at once")
     parser.add_argument("--long", action="store_true",
                         default=os.environ.get("VERBENA_LONG") == "1")
@@ -250,14 +253,18 @@ def try_kind(session, kind, make_ends, verbena):
 
 def compare(session, tried, build):
     labels = [link.label for link in matrix.LINKS]
+    stored = table.parse(document.section(document.read(), table.TITLE))
+    results = session.results
+    if len(session.options.kinds) < len(hosts.KINDS):
+        results = table.merged(stored, results, tried)
     # In the order of programs and options, whatever the order in which they were tried.
-    results = dict(sorted(session.results.items(), key=lambda item: matrix.position(*item[0][:2])))
+    results = dict(sorted(results.items(), key=lambda item: matrix.position(*item[0][:2])))
     text = table.render(results, labels)
     with open(os.path.join(build, "conformance.md"), "w", encoding="utf-8") as f:
         f.write(text)
     if session.options.update:
         document.update(table.TITLE, text)
-    stored = table.parse(document.section(document.read(), table.TITLE))
+        stored = table.parse(text)
     return list(table.differences(stored, results, tried))
 
 
@@ -272,10 +279,9 @@ def main(argv):
     session = Session(options)
     verbena = os.path.abspath(os.path.join(options.build, "verbena"))
     tried = []
-    for kind, make_ends in (("hosts", hosts.virtual_hosts), ("shared", hosts.shared_host),
-                            ("memory", hosts.memory_hosts), ("namespaces", hosts.namespaces)):
+    for kind in options.kinds:
         try:
-            tried += try_kind(session, kind, make_ends, verbena)
+            tried += try_kind(session, kind, hosts.KINDS[kind], verbena)
         except hosts.Unavailable as reason:
             print(f"not tried on {kind}: {reason}")
     print(f"{session.runs} runs, {session.failures} failed")

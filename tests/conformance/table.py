@@ -9,9 +9,9 @@ import re
 ABSENT = "-"
 TITLE = "Stock programs"
 INTRODUCTION = """The distribution's own programs (ibverbs-utils, perftest and qperf), unmodified, between two virtual
-hosts of 127/8, between two processes that share one address, both through sockets, through memory
-(one address, and two with `VERBENA_LINK=shm`, by turns), and between two network namespaces joined by
-veth. `tests/conformance/stock.py --update` writes this table, and `./test` compares it with
+hosts of 127/8, between two processes that share one address, both through sockets; through memory at
+one address (`memory`), where nobody need ask for it, and at two with `--link shm` (`shm`); and between two
+network namespaces joined by veth. `tests/conformance/stock.py --update` writes this table, and `./test` compares it with
 what it sees. An option passes on a link when every run that had it passed; `./test` combines
 options so that each two meet, `./test --long` runs all combinations. perftest's calibration of its
 clock before each size is left out (`tests/conformance/quick_start.c`) but in one run of each program on
@@ -52,6 +52,11 @@ def parse(text):
                 if value != ABSENT:
                     results[(program, option, link)] = value
     return results
+
+
+def merged(stored, seen, links_seen):
+    """What was seen on these links, and what is stored of all others."""
+    return {**{key: value for key, value in stored.items() if key[2] not in links_seen}, **seen}
 
 
 def differences(stored, seen, links_seen):
