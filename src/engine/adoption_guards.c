@@ -20,11 +20,22 @@ static size_t bytes_before_control, bytes_behind_control = CONTROL_BYTES;
 
 /* --- the process --- */
 
-/* By which devices, or the kernel itself, may come to hold pages of the process. */
+/*
+ * By which devices, or the kernel itself, may come to hold pages of the process, or (vhost) to write to
+ * them by a thread that nobody can stop.
+ */
 static const char *const pinning[] = {
-	"anon_inode:[io_uring]", "anon_inode:[vfio", "/dev/vfio/",
-	"/dev/nvidia",		 "/dev/kfd",	     "/dev/dri/",
-	"/dev/infiniband/",	 "/dev/accel/",
+	"anon_inode:[io_uring]",
+	"anon_inode:[vfio",
+	"/dev/vfio/",
+	"/dev/nvidia",
+	"/dev/kfd",
+	"/dev/dri/",
+	"/dev/infiniband/",
+	"/dev/accel/",
+	"/dev/vhost-",
+	"/dev/video",
+	"/dev/sg",
 };
 
 static bool is_pinning(const char *target)
