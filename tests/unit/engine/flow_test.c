@@ -65,7 +65,7 @@ static void two_addresses_of_ours_share_the_window_to_a_peer(void **state)
 {
 	const struct link_address second = party_address("127.0.0.93");
 	struct party own, peer;
-	struct engine_flow *flow;
+	struct engine_flow *flow, *ring;
 	uint32_t qpn;
 	int64_t window;
 
@@ -82,10 +82,14 @@ static void two_addresses_of_ours_share_the_window_to_a_peer(void **state)
 	assert_int_equal(host_peer_window(membership_host(own.engine), flow->peer, &(uint64_t){0}),
 			 window);
 	/* A ring is another way, which has room of its own. */
-	assert_ptr_not_equal(take_flow(&own, NULL, &peer.address, qpn), flow);
+	ring = take_flow(&own, NULL, &peer.address, qpn);
+	assert_ptr_not_equal(ring, flow);
 	assert_int_equal(window_of(flow), window);
 	links_return_flow(own.engine, flow);
 	assert_int_equal(window_of(flow), window);
+	links_return_flow(own.engine, flow);
+	links_return_flow(own.engine, ring);
+	assert_true(LIST_EMPTY(&own.engine->flows));
 	party_close(&peer);
 	party_close(&own);
 }
