@@ -85,7 +85,7 @@ static uint32_t measure(const struct end *end, double *samples)
 {
 	const struct order *order = &end->order;
 	size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-	double pages = (double)(order->size / page_bytes);
+	uint64_t pages = order->size / page_bytes;
 	uint32_t step = order->operation - OPERATION_TOUCH, count = 0;
 	uint64_t until = ticks_now() + ticks_of_ns(order->duration_ns);
 	uint64_t moments[MOMENT_COUNT];
@@ -95,7 +95,7 @@ static uint32_t measure(const struct end *end, double *samples)
 	while (count < order->count_max && (count < TURNS_MIN || ticks_now() < until)) {
 		if (!take_turn(end->state, order->size, page_bytes, moments))
 			return 0;
-		samples[count++] = ticks_to_ns(moments[step + 1] - moments[step]) / pages;
+		samples[count++] = ticks_to_ns(moments[step + 1] - moments[step]) / (double)pages;
 	}
 	return count;
 }
