@@ -35,6 +35,7 @@
 #define SECONDS_MAX 1200
 #define SECONDS_MAX_LONG 7000
 #define LONG_COUNT 1000000
+#define REGISTRATIONS_MAX 50
 
 /* Between the two ends, whatever carries the data. */
 struct progress {
@@ -189,6 +190,17 @@ static void get_company(void)
 	need_zero(pthread_detach(thread), "pthread_detach");
 }
 
+/* On a busy machine the other thread may not come to a halt in time; then it is tried once more. */
+static void register_for_peer(struct writer *writer)
+{
+	for (int tries = 1;; tries++) {
+		writer->mr = register_slots(writer->nic, &writer->source);
+		if (!has_company || is_adopted(writer->source) || tries == REGISTRATIONS_MAX)
+			return;
+		unregister_slots(writer->mr, writer->source);
+	}
+}
+
 static void run_end(int fd, struct progress *progress, bool is_writer)
 {
 	struct nic nic;
@@ -199,12 +211,13 @@ static void run_end(int fd, struct progress *progress, bool is_writer)
 		get_company();
 	nic_open(&nic, NIC_GID_IPV4);
 	writer.cq = create_cq(&nic);
-	writer.mr = register_slots(&nic, &writer.source);
 	writer.qp = nic_create_qp(&nic, writer.cq, writer.cq, SLOT_COUNT);
-	own = nic_describe(&nic, writer.qp, writer.mr);
+	own = nic_describe(&nic, writer.qp, NULL);
 	peer_socket_exchange(fd, &own, &writer.target, sizeof(own));
 	nic_connect(&nic, writer.qp, &own, &writer.target, &nic_usual_patience);
-	peer_socket_meet(fd);
+	register_for_peer(&writer);
+	own = nic_describe(&nic, writer.qp, writer.mr);
+	peer_socket_exchange(fd, &own, &writer.target, sizeof(own));
 	if (is_writer)
 		write_all(&writer, progress);
 	else
