@@ -12,26 +12,18 @@ struct engine_flow *pace_flow(const struct engine_qp *qp)
 	return qp->flow;
 }
 
-void pace_enter(struct engine_qp *qp)
+void pace_enter(struct engine_flow *flow)
 {
-	struct engine_flow *flow = pace_flow(qp);
-
-	if (flow)
-		pthread_mutex_lock(&flow->pace_lock);
+	pthread_mutex_lock(&flow->pace_lock);
 }
 
-void pace_leave(struct engine_qp *qp)
+void pace_leave(struct engine_flow *flow)
 {
-	struct engine_flow *flow = pace_flow(qp);
-
-	if (flow)
-		pthread_mutex_unlock(&flow->pace_lock);
+	pthread_mutex_unlock(&flow->pace_lock);
 }
 
 void pace_left(struct engine_flow *flow)
 {
-	if (!flow)
-		return;
 	pthread_mutex_lock(&flow->pace_lock);
 	flow_pace_left(&flow->flow, clock_now());
 	pthread_mutex_unlock(&flow->pace_lock);

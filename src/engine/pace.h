@@ -18,14 +18,14 @@ struct pass;
 /* By which a connected QP is paced; NULL: by none. The QP's lock is held, here and below. */
 struct engine_flow *pace_flow(const struct engine_qp *qp);
 /* Around qp_output(): a UC QP asks for itself whether a packet may leave. */
-void pace_enter(struct engine_qp *qp);
-void pace_leave(struct engine_qp *qp);
+void pace_enter(struct engine_flow *flow);
+void pace_leave(struct engine_flow *flow);
 /*
  * Says in pass->core how many of the datagrams that wait in @qp may leave now, at most an outbox
  * full. Returns when the next one may; NEVER: none has to wait.
  */
 vbn_time pace_datagrams(struct engine_qp *qp, struct pass *pass);
-/* What was handed out for @flow has left. NULL: it is not paced. */
+/* What was handed out for @flow has left. */
 void pace_left(struct engine_flow *flow);
 
 #endif

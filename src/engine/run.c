@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Everything one QP has to send, complete and tell: the outbox of the transport is
- * emptied into the link's batch, the CQs and the event queue, until nothing is left
- * or the turn is over. The QP's lock is held throughout, so packets of one QP leave
+ * emptied into the link (in place, or by a batch), the CQs and the event queue, until nothing is
+ * left or the turn is over. The QP's lock is held throughout, so packets of one QP leave
  * in order and completions arrive in order.
  */
 #include "engine/pass.h"
@@ -15,6 +15,22 @@
 /* A QP with more to send than that lets others have a turn; its timer brings it back. */
 #define ROUNDS_MAX 16
 
+/* NULL for most: nothing but UC is asked for. */
+static struct engine_flow *paced_by(const struct engine_qp *qp)
+{
+	return qp_is_uc(qp->qp) ? pace_flow(qp) : NULL;
+}
+
+static void note_sent(struct engine_qp *qp, const struct pass *pass, struct engine_link *link,
+		      struct engine_flow *flow, uint32_t count)
+{
+	counters_add(&qp->engine->statistics.room->head.process.sent, count);
+	/* An answer may come soon: whoever polls looks for it. */
+	atomic_store_explicit(&link->last_traffic, pass->core.now, memory_order_relaxed);
+	if (flow)
+		pace_left(flow);
+}
+
 static void send_batch(struct engine_qp *qp, struct pass *pass)
 {
 	const struct target *target = &pass->target;
@@ -23,12 +39,8 @@ static void send_batch(struct engine_qp *qp, struct pass *pass)
 	if (batch->message_count) {
 		struct link *link = target->link->link;
 
-		counters_add(&qp->engine->statistics.room->head.process.sent, batch->message_count);
 		link->ops->send(link, target->route, batch, pass->core.now);
-		/* An answer may come soon: whoever polls looks for it. */
-		atomic_store_explicit(&target->link->last_traffic, pass->core.now,
-				      memory_order_relaxed);
-		pace_left(target->flow);
+		note_sent(qp, pass, target->link, target->flow, batch->message_count);
 	}
 	batch->message_count = batch->bytes_used = 0;
 }
@@ -40,7 +52,7 @@ static struct target target_of(const struct engine_qp *qp, const struct packet_o
 	return (struct target){
 		.link = qp->link,
 		.route = &qp->route,
-		.flow = pace_flow(qp),
+		.flow = paced_by(qp),
 	};
 }
 
@@ -57,41 +69,118 @@ static void make_room(struct engine_qp *qp, struct pass *pass, const struct targ
 	pass->target = *target;
 }
 
+/* Of the whole message, at most. */
+static uint32_t bytes_needed(const struct packet_out *out)
+{
+	uint32_t payload_bytes = out->packet.payload_bytes;
+
+	return PACKET_HEADER_BYTES_MAX + payload_bytes + packet_pad_bytes(payload_bytes);
+}
+
+/* How long the message is that lies at @bytes now; 0: its payload could not be read. */
+static uint32_t emit_message(const struct engine_qp *qp, const struct pass *pass,
+			     const struct packet_out *out, uint8_t *bytes,
+			     struct complaint *complaint)
+{
+	uint32_t header_bytes = (uint32_t)packet_emit_header(&out->packet, bytes);
+	uint32_t payload_bytes = out->packet.payload_bytes;
+	uint32_t pad_bytes = packet_pad_bytes(payload_bytes);
+
+	if (!payload_bytes)
+		return header_bytes;
+	if (payload_copy(qp->qp, out, &pass->core, bytes + header_bytes, complaint))
+		return 0;
+	if (pad_bytes)
+		memset(bytes + header_bytes + payload_bytes, 0, pad_bytes);
+	return header_bytes + payload_bytes + pad_bytes;
+}
+
 /* False: the payload could not be read; what the outbox holds behind it is stale. */
 static bool add_message(struct engine_qp *qp, struct pass *pass, const struct packet_out *out)
 {
 	struct send_batch *batch = &pass->batch;
 	struct target target = target_of(qp, out);
-	uint32_t payload_bytes = out->packet.payload_bytes;
-	uint32_t pad_bytes = packet_pad_bytes(payload_bytes);
-	uint8_t *bytes;
-	size_t header_bytes;
+	struct complaint complaint = {0};
+	uint32_t length;
 
-	make_room(qp, pass, &target,
-		  PACKET_HEADER_BYTES_MAX + payload_bytes + pad_bytes + ICRC_BYTES);
-	bytes = batch->bytes + batch->bytes_used;
-	header_bytes = packet_emit_header(&out->packet, bytes);
-	if (payload_bytes) {
-		struct complaint complaint = {0};
-
-		if (payload_copy(qp->qp, out, &pass->core, bytes + header_bytes, &complaint))
-			return qp_payload_failed(qp->qp, out, &complaint, &pass->core);
-		memset(bytes + header_bytes + payload_bytes, 0, pad_bytes);
-	}
+	make_room(qp, pass, &target, bytes_needed(out) + ICRC_BYTES);
+	length = emit_message(qp, pass, out, batch->bytes + batch->bytes_used, &complaint);
+	if (!length)
+		return qp_payload_failed(qp->qp, out, &complaint, &pass->core);
 	batch->messages[batch->message_count++] = (struct send_message){
 		.offset = batch->bytes_used,
-		.length = (uint32_t)header_bytes + payload_bytes + pad_bytes,
+		.length = length,
 	};
-	batch->bytes_used += (uint32_t)header_bytes + payload_bytes + pad_bytes + ICRC_BYTES;
+	batch->bytes_used += length + ICRC_BYTES;
 	return true;
+}
+
+/* The packets of an outbox that were made in place, from the first on. */
+struct in_place {
+	uint32_t used; /* packets that are done with */
+	uint32_t sent; /* of them; the others nobody needs */
+	bool is_whole; /* false: what the outbox holds behind them is stale */
+};
+
+static struct in_place write_in_place(struct engine_qp *qp, struct pass *pass,
+				      struct link_outlet *outlet)
+{
+	const struct link_ops *ops = qp->link->link->ops;
+	struct in_place in_place = {.is_whole = true};
+	struct complaint complaint = {0};
+
+	while (in_place.is_whole && in_place.used < pass->outbox.packet_count) {
+		const struct packet_out *out = &pass->outbox.packets[in_place.used];
+		uint8_t *bytes = ops->room(outlet, bytes_needed(out));
+		uint32_t length;
+
+		if (!bytes)
+			break;
+		in_place.used++;
+		length = emit_message(qp, pass, out, bytes, &complaint);
+		if (length) {
+			ops->commit(outlet, &qp->route, length);
+			in_place.sent++;
+		} else {
+			in_place.is_whole = qp_payload_failed(qp->qp, out, &complaint, &pass->core);
+		}
+	}
+	return in_place;
+}
+
+/*
+ * Packets of a connected QP are made where the peer reads them, if the link can do that, and unless
+ * others wait in the batch, which come first.
+ */
+static struct in_place send_in_place(struct engine_qp *qp, struct pass *pass)
+{
+	struct in_place in_place = {.is_whole = true};
+	struct link *link = qp->link ? qp->link->link : NULL;
+	struct link_outlet *outlet;
+
+	if (qp->ahs || !link || !link->ops->begin || pass->batch.message_count)
+		return in_place;
+	outlet = link->ops->begin(link, &qp->route);
+	if (!outlet)
+		return in_place;
+	in_place = write_in_place(qp, pass, outlet);
+	link->ops->end(link, outlet);
+	if (in_place.sent)
+		note_sent(qp, pass, qp->link, paced_by(qp), in_place.sent);
+	return in_place;
 }
 
 static bool batch_packets(struct engine_qp *qp, struct pass *pass)
 {
+	struct in_place in_place;
 	bool is_whole = true;
 
-	for (uint32_t i = 0; is_whole && i < pass->outbox.packet_count; i++)
-		is_whole = add_message(qp, pass, &pass->outbox.packets[i]);
+	if (pass->outbox.packet_count) {
+		in_place = send_in_place(qp, pass);
+		is_whole = in_place.is_whole;
+		for (uint32_t i = in_place.used; is_whole && i < pass->outbox.packet_count; i++)
+			is_whole = add_message(qp, pass, &pass->outbox.packets[i]);
+	}
 	/* A program that sees a completion may end: what was to leave before it leaves now. */
 	if (pass->outbox.completion_count || pass->outbox.event_count)
 		send_batch(qp, pass);
@@ -248,9 +337,11 @@ void run_qp(struct engine_qp *qp, struct pass *pass)
 	struct engine *engine = qp->engine;
 	vbn_time deadline = pass->core.now, ack_deadline;
 	vbn_time datagrams_at = VBN_TIME_NEVER;
+	struct engine_flow *pace = paced_by(qp);
 	bool has_more = true;
 
-	if (qp->flow)
+	/* Room in a ring is for us alone. */
+	if (qp->flow && qp->flow->link != engine->shm_link)
 		membership_refresh(engine, qp->flow, &qp->window_seen);
 
 	qp_grant_direct(qp->qp, DIRECT_STEP_BYTES);
@@ -258,14 +349,17 @@ void run_qp(struct engine_qp *qp, struct pass *pass)
 		if (qp->ahs)
 			datagrams_at = pace_datagrams(qp, pass);
 		srq_enter(qp);
-		pace_enter(qp);
+		if (pace)
+			pace_enter(pace);
 		has_more = qp_output(qp->qp, &pass->core, &pass->outbox);
-		pace_leave(qp);
+		if (pace)
+			pace_leave(pace);
 		srq_leave(qp);
 		has_more |= empty_outbox(qp, pass);
 	}
 	has_more |= qp_wants_direct(qp->qp);
-	send_batch(qp, pass);
+	if (pass->batch.message_count)
+		send_batch(qp, pass);
 	ack_deadline = qp_ack_deadline(qp->qp);
 	if (!has_more)
 		deadline = qp_next_deadline(qp->qp);

@@ -125,13 +125,31 @@ struct link_properties {
 };
 
 struct link;
+struct link_outlet; /* of the link that gave it */
 
+/*
+ * Sending in place. Where the other end reads messages in memory that this one can write, they are made
+ * there, and the copy in a batch is saved. Between begin() and end(), which one thread calls for one
+ * route, room() asks for a place for one message, and commit() sends what lies there, or nobody
+ * does and nothing was begun. Whoever waits for messages is woken by end(), once for all. In between,
+ * the link may be locked: the thread calls neither it otherwise nor anything that might.
+ *
+ * begin() and room() are NULL where messages have to wait, or cannot be sent. Then they go
+ * by send(), and come behind those that were committed; until send() was called, no others
+ * of the same sender may be committed.
+ */
 struct link_ops {
 	/* 0, or a negative errno when there is no way (EHOSTUNREACH, ENETUNREACH, EINVAL). */
 	int (*open_route)(struct link *link, const struct link_path *path,
 			  struct link_route *route);
 	void (*send)(struct link *link, const struct link_route *route, struct send_batch *batch,
 		     vbn_time now);
+	/* See above; NULL, all four: everything goes by send(). */
+	struct link_outlet *(*begin)(struct link *link, const struct link_route *route);
+	uint8_t *(*room)(struct link_outlet *outlet, uint32_t bytes);
+	/* The last place that was asked for has a message of @bytes bytes, at most as many as that. */
+	void (*commit)(struct link_outlet *outlet, const struct link_route *route, uint32_t bytes);
+	void (*end)(struct link *link, struct link_outlet *outlet);
 	/*
 	 * Delivers at most about @budget packets, without waiting; returns how many
 	 * datagrams were taken, 0 when nothing is there. What one system call brought is

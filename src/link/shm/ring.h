@@ -13,6 +13,10 @@
  * there from an earlier round is payload, and could look like anything. It keeps one line free
  * for that. The reader says in `taken` how many lines it is done with.
  *
+ * The bytes of a packet are made where they are to lie, before any head: a place that was given and
+ * not used, because its payload could not be read or its writer was killed, is as free as
+ * it was. That the rest of the ring is skipped is told with the packet behind it, not before.
+ *
  * A writer that takes a ring over (its predecessor in that slot of the host is dead) writes a new
  * `session` when all is ready. The reader begins where it finds a session of the two
  * members that it expects. Half of each head is made of session and position, so that a
@@ -86,6 +90,7 @@ struct ring_writer {
 	uint32_t nonce;	   /* of the session */
 	uint64_t position; /* lines written since it began */
 	uint64_t taken;	   /* as last read */
+	uint32_t skipped;  /* lines left out before the place that was given last */
 	uint32_t path_count;
 };
 
@@ -96,9 +101,12 @@ void ring_writer_begin(struct ring_writer *writer, struct ring *ring, uint64_t m
  * The index of a pair of addresses, entered where it is new; RING_PATHS: there is no room.
  */
 uint32_t ring_writer_path(struct ring_writer *writer, const struct link_path *path);
-/* Where the next packet, of @bytes bytes, is to be written; NULL: there is no room now. */
+/*
+ * Where the next packet, of @bytes bytes, is to be written; NULL: there is no room now. The reader
+ * learns nothing of it yet: who does not publish it, for whatever reason, has done nothing.
+ */
 uint8_t *ring_writer_place(struct ring_writer *writer, uint32_t bytes);
-/* The packet is there, of at most as many bytes as were asked for. */
+/* The packet is there, at the place that was given last, of at most as many bytes as were asked for. */
 void ring_writer_publish(struct ring_writer *writer, uint32_t bytes, uint32_t path,
 			 bool is_damaged);
 /* After publishing: whether the reader sleeps, and is to be woken by the caller. */

@@ -110,15 +110,16 @@ uint8_t *ring_writer_place(struct ring_writer *writer, uint32_t bytes)
 	uint32_t lines = ring_lines_of(bytes);
 	uint32_t left = RING_LINES - (uint32_t)(writer->position % RING_LINES);
 
-	if (!find_room(writer, lines > left ? left + lines : lines))
+	writer->skipped = lines > left ? left : 0;
+	if (!find_room(writer, writer->skipped + lines))
 		return NULL;
-	if (lines > left)
-		store_head(writer, RING_HEAD_IS_SKIP, left);
-	return (uint8_t *)head_at(writer, writer->position) + RING_HEAD_BYTES;
+	return (uint8_t *)head_at(writer, writer->position + writer->skipped) + RING_HEAD_BYTES;
 }
 
 void ring_writer_publish(struct ring_writer *writer, uint32_t bytes, uint32_t path, bool is_damaged)
 {
+	if (writer->skipped)
+		store_head(writer, RING_HEAD_IS_SKIP, writer->skipped);
 	store_head(writer, ring_head_of(bytes, path, is_damaged), ring_lines_of(bytes));
 }
 

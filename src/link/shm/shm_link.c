@@ -8,9 +8,11 @@
  * generation: its rings begin a new session, and routes that were opened to its predecessor
  * lead nowhere.
  *
- * Sending. Packets go into the ring, or where it is full into a list that is moved there when the
- * reader makes room: the transport bounds what a connection has under way, but there may be
- * very many connections. What does not fit into that list either is lost, as on a wire.
+ * Sending. Packets are made in the ring, where they stay until they are read; the peer's lock is
+ * held from begin() to end(), payload being copied meanwhile. Where the ring is full they come in a batch, and
+ * go into a list that is moved there when the reader makes room: the transport bounds what a
+ * connection has under way, but there may be very many connections. As long as something
+ * waits there, nothing is sent in place. What does not fit into that list either is lost, as on a wire.
  *
  * Receiving. All rings are looked at in turn, which costs a load each. Packets are
  * handed on where they lie, marked as shared.
@@ -217,6 +219,44 @@ static void shm_send(struct link *link, const struct link_route *route, struct s
 		write_batch(peer, route, batch);
 		wake_reader(shm, peer);
 	}
+	pthread_mutex_unlock(&peer->lock);
+}
+
+static struct peer *peer_of(struct link_outlet *outlet)
+{
+	return (struct peer *)outlet;
+}
+
+/* The peer's lock is held until end(). */
+static struct link_outlet *shm_begin(struct link *link, const struct link_route *route)
+{
+	struct peer *peer = find_peer(shm_of(link), route->path.peer);
+
+	if (!peer)
+		return NULL;
+	pthread_mutex_lock(&peer->lock);
+	if (is_reached(peer, route->path.peer_generation) &&
+	    !atomic_load_explicit(&peer->has_overflow, memory_order_relaxed))
+		return (struct link_outlet *)peer;
+	pthread_mutex_unlock(&peer->lock);
+	return NULL;
+}
+
+static uint8_t *shm_room(struct link_outlet *outlet, uint32_t bytes)
+{
+	return ring_writer_place(&peer_of(outlet)->writer, bytes);
+}
+
+static void shm_commit(struct link_outlet *outlet, const struct link_route *route, uint32_t bytes)
+{
+	ring_writer_publish(&peer_of(outlet)->writer, bytes, route->ring_path, false);
+}
+
+static void shm_end(struct link *link, struct link_outlet *outlet)
+{
+	struct peer *peer = peer_of(outlet);
+
+	wake_reader(shm_of(link), peer);
 	pthread_mutex_unlock(&peer->lock);
 }
 
@@ -575,6 +615,10 @@ static void shm_close_inherited(struct link *link)
 static const struct link_ops shm_ops = {
 	.open_route = shm_open_route,
 	.send = shm_send,
+	.begin = shm_begin,
+	.room = shm_room,
+	.commit = shm_commit,
+	.end = shm_end,
 	.receive = shm_receive,
 	.descriptor = shm_descriptor,
 	.next_deadline = shm_next_deadline,

@@ -200,6 +200,30 @@ static void no_room_behind_the_skip(void **state)
 	expect_nothing();
 }
 
+/* Neither by the reader nor by who writes next, also where the end would have been skipped. */
+static void what_is_not_published_was_not_begun(void **state)
+{
+	const uint32_t lengths[] = {BTH_BYTES, RING_LINE_BYTES, RING_PACKET_BYTES_MAX};
+
+	(void)state;
+	for (uint32_t i = 0; i < 3 * RING_LINES; i++) {
+		uint64_t read_at = reader.position;
+
+		for (size_t k = 0; k < sizeof(lengths) / sizeof(*lengths); k++) {
+			uint8_t *place = ring_writer_place(&writer, lengths[k]);
+
+			assert_non_null(place);
+			memset(place, 0xee, lengths[k]);
+			expect_nothing();
+			assert_true(reader.position == read_at && writer.position == read_at);
+		}
+		assert_true(write_one(&writer, i, BTH_BYTES, 0));
+		assert_true(writer.position == read_at + 1);
+		expect_packet(i, BTH_BYTES);
+		ring_reader_show_taken(&reader);
+	}
+}
+
 /* Every line of the ring holds what looks like the head that will be expected there. */
 static void old_payload_is_no_head(void **state)
 {
@@ -494,6 +518,7 @@ int main(void)
 		TEST(the_end_is_skipped),
 		TEST(the_end_is_used),
 		TEST(no_room_behind_the_skip),
+		TEST(what_is_not_published_was_not_begun),
 		TEST(old_payload_is_no_head),
 		TEST(stamps_wrap_around),
 		TEST(who_waits_is_told_once),

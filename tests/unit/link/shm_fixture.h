@@ -122,6 +122,54 @@ static inline void end_send(const struct end *own, const struct link_route *rout
 	own->link->ops->send(own->link, route, &batch, 1);
 }
 
+/* False: it has to go by a batch. The message is made elsewhere and copied, for there are no two ways to make it. */
+static inline bool end_send_in_place(const struct end *own, const struct link_route *route,
+				     uint32_t number, uint32_t payload)
+{
+	static _Thread_local struct send_batch batch;
+	const struct link_ops *ops = own->link->ops;
+	struct link_outlet *outlet;
+	uint8_t *place;
+
+	batch.message_count = batch.bytes_used = 0;
+	add_message(&batch, number, payload);
+	outlet = ops->begin(own->link, route);
+	if (!outlet)
+		return false;
+	place = ops->room(outlet, batch.messages[0].length + 3);
+	if (place) {
+		memcpy(place, batch.bytes, batch.messages[0].length);
+		ops->commit(outlet, route, batch.messages[0].length);
+	}
+	ops->end(own->link, outlet);
+	return place != NULL;
+}
+
+/* As one sender does it: in place, and if that cannot be, by a batch. */
+static inline void end_send_either_way(const struct end *own, const struct link_route *route,
+				       uint32_t number, uint32_t payload)
+{
+	if (!end_send_in_place(own, route, number, payload))
+		end_send(own, route, number, payload);
+}
+
+/* Something is made for the other end, and not sent. */
+static inline void end_give_up(const struct end *own, const struct link_route *route,
+			       uint32_t bytes)
+{
+	const struct link_ops *ops = own->link->ops;
+	struct link_outlet *outlet;
+	uint8_t *place;
+
+	outlet = ops->begin(own->link, route);
+	if (!outlet)
+		return;
+	place = ops->room(outlet, bytes);
+	if (place)
+		memset(place, 0xee, bytes);
+	ops->end(own->link, outlet);
+}
+
 static inline uint32_t end_receive(const struct end *own, struct keeper *keeper, uint32_t budget)
 {
 	return own->link->ops->receive(own->link, &keeper->sink, budget, 1);

@@ -90,6 +90,33 @@ static void who_sleeps_is_woken_once(void **state)
 	assert_false(end_is_woken(&b));
 }
 
+/* Messages made in place wake nobody before the last of them is there. */
+static void a_run_in_place_wakes_once(void **state)
+{
+	const struct link_ops *ops = a.link->ops;
+	struct link_outlet *outlet;
+	char byte;
+
+	(void)state;
+	assert_true(arm(&b) == VBN_TIME_NEVER);
+	outlet = ops->begin(a.link, &a_to_b);
+	assert_non_null(outlet);
+	for (uint32_t i = 0; i < 3; i++) {
+		uint8_t *place = ops->room(outlet, BTH_BYTES);
+
+		assert_non_null(place);
+		memset(place, 0, BTH_BYTES);
+		ops->commit(outlet, &a_to_b, BTH_BYTES);
+	}
+	assert_false(end_is_woken(&b));
+	ops->end(a.link, outlet);
+	assert_true(end_is_woken(&b));
+	assert_int_equal(recv(b.wake.fd, &byte, 1, MSG_DONTWAIT), 1);
+	assert_false(end_is_woken(&b));
+	disarm(&b);
+	assert_int_equal(end_receive(&b, &keeper, 10), 3);
+}
+
 /* A session that was not read yet is a reason to look. */
 static void a_new_peer_is_looked_at(void **state)
 {
@@ -230,7 +257,7 @@ static void run_reader(uint32_t plan)
 			toggle(&b, &sleepers[plan % STEP_COUNT]);
 			break;
 		case STEP_SEND:
-			end_send(&a, &a_to_b, i, 64);
+			end_send_either_way(&a, &a_to_b, i, 64);
 			unread++;
 			break;
 		case STEP_RECEIVE:
@@ -277,7 +304,7 @@ static void run_writer(uint32_t plan)
 			break;
 		case STEP_SEND:
 			for (uint32_t j = 0; j < CROWD; j++)
-				end_send(&a, &a_to_b, sent++, 4096);
+				end_send_either_way(&a, &a_to_b, sent++, 4096);
 			break;
 		case STEP_RECEIVE:
 			read += end_receive(&b, &keeper, 1000);
@@ -378,7 +405,7 @@ static void sleepers_hear_every_packet(void **state)
 	for (uint32_t i = 0; i < SLEEPERS; i++)
 		assert_int_equal(pthread_create(&threads[i], NULL, sleep_and_receive, NULL), 0);
 	for (uint32_t i = 0; i < RACED; i++) {
-		end_send(&a, &a_to_b, i, i % 40 ? 64 : 4096);
+		end_send_either_way(&a, &a_to_b, i, i % 40 ? 64 : 4096);
 		/* So that they sleep now and then: it waits until all was taken. */
 		if (i % 8 == 7)
 			while (atomic_load(&received) <= i)
@@ -427,6 +454,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(nobody_is_woken_who_does_not_sleep),
 		TEST(who_sleeps_is_woken_once),
+		TEST(a_run_in_place_wakes_once),
 		TEST(a_new_peer_is_looked_at),
 		TEST(a_new_peer_wakes_too),
 		TEST(a_successor_is_woken),

@@ -185,7 +185,12 @@ static void send_some(struct process *own, struct process *peer)
 	for (; other->has_route && count; count--) {
 		uint32_t number = number_made(own->end.generation, other->sent++);
 
-		end_send(&own->end, &other->route, number, payload_of(number));
+		if (draw(20) == 0)
+			end_give_up(&own->end, &other->route, BTH_BYTES + draw(4096));
+		if (draw(2))
+			end_send(&own->end, &other->route, number, payload_of(number));
+		else
+			end_send_either_way(&own->end, &other->route, number, payload_of(number));
 	}
 }
 

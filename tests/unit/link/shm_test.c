@@ -214,6 +214,75 @@ static void what_waits_is_freed(void **state)
 		end_send(&a, &a_to_b, i, 4096);
 }
 
+/* --- in place --- */
+
+/* Nobody sees it before it is committed, and what is given up was never there. */
+static void what_is_made_in_place_arrives(void **state)
+{
+	const struct link_ops *ops = a.link->ops;
+	struct link_outlet *outlet;
+	uint8_t *place;
+
+	(void)state;
+	for (uint32_t i = 0; i < 500; i++) {
+		static struct send_batch made;
+		uint32_t payload = i % 700 * 4;
+
+		end_give_up(&a, &a_to_b, BTH_BYTES + i * 37 % 4096);
+		made.message_count = made.bytes_used = 0;
+		add_message(&made, i, payload);
+		outlet = ops->begin(a.link, &a_to_b);
+		assert_non_null(outlet);
+		place = ops->room(outlet, RING_PACKET_BYTES_MAX);
+		assert_non_null(place);
+		memcpy(place, made.bytes, BTH_BYTES + payload);
+		assert_int_equal(end_receive(&b, &keeper, 10), 0);
+		ops->commit(outlet, &a_to_b, BTH_BYTES + payload);
+		assert_int_equal(end_receive(&b, &keeper, 10), 1);
+		ops->end(a.link, outlet);
+		assert_int_equal(keeper.kept[0].packet.length, BTH_BYTES + payload);
+		assert_int_equal(keeper.kept[0].packet.traffic_class, 5);
+		expect_messages(i, 1, payload);
+	}
+	assert_int_equal(end_receive(&b, &keeper, 10), 0);
+}
+
+/* As in a batch: behind what has no room nothing else goes before it has left. */
+static void in_place_nothing_overtakes(void **state)
+{
+	uint32_t sent = 0;
+
+	(void)state;
+	while (end_send_in_place(&a, &a_to_b, sent, 4096))
+		sent++;
+	end_send(&a, &a_to_b, sent++, 4096);
+	/* A short one would have room. */
+	assert_false(end_send_in_place(&a, &a_to_b, sent, 16));
+	end_receive(&b, &keeper, 1000);
+	assert_false(end_send_in_place(&a, &a_to_b, sent, 16));
+	end_receive(&a, &keeper, 1);
+	assert_true(end_send_in_place(&a, &a_to_b, sent++, 4096));
+	end_receive(&b, &keeper, 1000);
+	expect_messages(0, sent, 4096);
+}
+
+static void a_crowd_goes_either_way(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < CROWD; i++) {
+		end_send_either_way(&a, &a_to_b, i, i % 1024 * 4);
+		if (i % 3 == 0)
+			end_receive(&b, &keeper, 4);
+		if (i % 700 == 0)
+			end_receive(&a, &keeper, 1);
+	}
+	while (end_receive(&b, &keeper, 7))
+		end_receive(&a, &keeper, 1);
+	assert_int_equal(keeper.count, CROWD);
+	for (uint32_t i = 0; i < CROWD; i++)
+		assert_is_message(&keeper.kept[i].packet, i, i % 1024 * 4);
+}
+
 /* --- peers --- */
 
 static void unknown_peers_have_no_route(void **state)
@@ -228,6 +297,7 @@ static void unknown_peers_have_no_route(void **state)
 		assert_int_equal(end_try_route(&a, &nobody, 5, &(struct link_route){.sender = 0}),
 				 -EHOSTUNREACH);
 		end_send(&a, &route, 1, 16);
+		assert_false(end_send_in_place(&a, &route, 1, 16));
 		link_shm_peer_died(a.link, numbers[i], 1);
 	}
 	nobody = b;
@@ -271,6 +341,7 @@ static void routes_to_the_dead_lead_nowhere(void **state)
 	end_receive(&b, &keeper, 1000);
 	keeper.count = 0;
 	end_send(&a, &a_to_b, 7, 16);
+	assert_false(end_send_in_place(&a, &a_to_b, 8, 16));
 	end_receive(&a, &keeper, 1);
 	assert_int_equal(end_receive(&b, &keeper, 10), 0);
 	/* A dead peer does not come back as itself. */
@@ -306,6 +377,7 @@ static void successors_are_others(void **state)
 	end_attach(&a, &successor);
 	to_successor = end_route(&a, &successor);
 	end_send(&a, &old, 98, 64);
+	assert_false(end_send_in_place(&a, &old, 97, 64));
 	end_send(&a, &to_successor, 0x200, 64);
 	assert_int_equal(end_receive(&successor, &keeper, 10), 1);
 	expect_messages(0x200, 1, 64);
@@ -389,8 +461,13 @@ static void *send_many(void *argument)
 {
 	struct sender *sender = argument;
 
-	for (uint32_t i = 0; i < SENT; i++)
-		end_send(sender->end, &sender->route, sender->first + i, i % 256 * 4);
+	for (uint32_t i = 0; i < SENT; i++) {
+		if (i % 16 < 5)
+			end_send(sender->end, &sender->route, sender->first + i, i % 256 * 4);
+		else
+			end_send_either_way(sender->end, &sender->route, sender->first + i,
+					    i % 256 * 4);
+	}
 	return NULL;
 }
 
@@ -494,6 +571,9 @@ int main(void)
 		TEST(sending_moves_what_waits),
 		TEST(too_much_is_lost),
 		TEST(what_waits_is_freed),
+		TEST(what_is_made_in_place_arrives),
+		TEST(in_place_nothing_overtakes),
+		TEST(a_crowd_goes_either_way),
 		TEST(unknown_peers_have_no_route),
 		TEST(paths_run_out),
 		TEST(routes_to_the_dead_lead_nowhere),
