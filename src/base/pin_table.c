@@ -16,13 +16,6 @@ void pin_table_init(struct pin_table *table, void *slots, size_t slot_bytes, uin
 	};
 }
 
-struct pin_slot *pin_table_slot(const struct pin_table *table, uint32_t number)
-{
-	uint32_t index = (number >> table->free_bits) & (table->slot_count - 1);
-
-	return (struct pin_slot *)(table->slots + index * table->slot_bytes);
-}
-
 static bool is_number(uint32_t number)
 {
 	return number != PIN_NUMBER_EMPTY && number != PIN_NUMBER_RETIRED;
@@ -48,26 +41,6 @@ struct pin_slot *pin_table_claim(struct pin_table *table, uint32_t number)
 void pin_slot_publish(struct pin_slot *slot, uint32_t number)
 {
 	atomic_store(&slot->number, number);
-}
-
-struct pin_slot *pin_table_pin(const struct pin_table *table, uint32_t number)
-{
-	struct pin_slot *slot = pin_table_slot(table, number);
-
-	/* Looked at first without a pin, so that wrong numbers cost no write. */
-	if (!is_number(number) ||
-	    atomic_load_explicit(&slot->number, memory_order_relaxed) != number)
-		return NULL;
-	atomic_fetch_add(&slot->pins, 1);
-	if (atomic_load(&slot->number) == number)
-		return slot;
-	pin_slot_unpin(slot);
-	return NULL;
-}
-
-void pin_slot_unpin(struct pin_slot *slot)
-{
-	atomic_fetch_sub_explicit(&slot->pins, 1, memory_order_release);
 }
 
 void pin_slot_retire(struct pin_slot *slot)

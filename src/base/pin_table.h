@@ -58,11 +58,33 @@ void pin_slot_publish(struct pin_slot *slot, uint32_t number);
 bool pin_table_is_full(const struct pin_table *table);
 
 /* The slot that @number selects, whatever stands there; for owners of slots. Any thread. */
-struct pin_slot *pin_table_slot(const struct pin_table *table, uint32_t number);
+static inline struct pin_slot *pin_table_slot(const struct pin_table *table, uint32_t number)
+{
+	uint32_t index = (number >> table->free_bits) & (table->slot_count - 1);
 
-/* The slot of @number, pinned, or NULL. Any thread. */
-struct pin_slot *pin_table_pin(const struct pin_table *table, uint32_t number);
-void pin_slot_unpin(struct pin_slot *slot);
+	return (struct pin_slot *)(table->slots + index * table->slot_bytes);
+}
+
+/* The slot of @number, pinned, or NULL. Any thread; every packet asks for some. */
+static inline void pin_slot_unpin(struct pin_slot *slot)
+{
+	atomic_fetch_sub_explicit(&slot->pins, 1, memory_order_release);
+}
+
+static inline struct pin_slot *pin_table_pin(const struct pin_table *table, uint32_t number)
+{
+	struct pin_slot *slot = pin_table_slot(table, number);
+
+	/* Looked at first without a pin, so that wrong numbers cost no write. */
+	if (number == PIN_NUMBER_EMPTY || number == PIN_NUMBER_RETIRED ||
+	    atomic_load_explicit(&slot->number, memory_order_relaxed) != number)
+		return NULL;
+	atomic_fetch_add(&slot->pins, 1);
+	if (atomic_load(&slot->number) == number)
+		return slot;
+	pin_slot_unpin(slot);
+	return NULL;
+}
 
 /*
  * Removal in two steps: after pin_slot_retire() no new pin succeeds; when

@@ -60,7 +60,10 @@ void pass_end(struct pass *pass)
 {
 	VBN_ASSERT(pass->touched_count == 0);
 	/* The newcomer is warm in the cache; whoever lies there moves on. */
-	for (int i = 0; pass && i < SPARES; i++)
+	for (int i = 0; i < SPARES; i++) {
 		pass = atomic_exchange_explicit(&spares[i], pass, memory_order_acq_rel);
+		if (!pass)
+			return;
+	}
 	free(pass);
 }

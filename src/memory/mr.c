@@ -100,8 +100,9 @@ static enum reason check(const struct mr *mr, const struct access *access, const
 	return REASON_NONE;
 }
 
-enum reason mr_pin(const struct access *access, const struct span *span, struct mr_slot **slot_out,
-		   uint8_t **host, struct complaint *complaint)
+static inline enum reason pin(const struct access *access, const struct span *span,
+			      struct mr_slot **slot_out, uint8_t **host,
+			      struct complaint *complaint)
 {
 	struct mr_slot *slot = (struct mr_slot *)pin_table_pin(&access->memory->keys, span->key);
 	enum reason reason;
@@ -118,6 +119,12 @@ enum reason mr_pin(const struct access *access, const struct span *span, struct 
 	*slot_out = slot;
 	*host = mr_host(&slot->mr, span->address);
 	return REASON_NONE;
+}
+
+enum reason mr_pin(const struct access *access, const struct span *span, struct mr_slot **slot,
+		   uint8_t **host, struct complaint *complaint)
+{
+	return pin(access, span, slot, host, complaint);
 }
 
 void mr_unpin(struct mr_slot *slot)
@@ -160,7 +167,7 @@ enum reason mr_write(const struct access *access, const struct span *span, const
 {
 	struct mr_slot *slot;
 	uint8_t *host;
-	enum reason reason = mr_pin(access, span, &slot, &host, complaint);
+	enum reason reason = pin(access, span, &slot, &host, complaint);
 	size_t copied;
 
 	if (reason != REASON_NONE)
@@ -177,7 +184,7 @@ enum reason mr_read(const struct access *access, const struct span *span, uint8_
 {
 	struct mr_slot *slot;
 	uint8_t *host;
-	enum reason reason = mr_pin(access, span, &slot, &host, complaint);
+	enum reason reason = pin(access, span, &slot, &host, complaint);
 	size_t copied;
 
 	if (reason != REASON_NONE)

@@ -56,6 +56,25 @@ static bool lies_in_one_element(const struct sge_walk *walk)
 	return walk->left == 0 || walk->left <= walk->element->length - walk->offset;
 }
 
+/* Most lists have one element, and then there is no walk. */
+static bool is_single(const struct ibv_sge *list, uint32_t count, uint64_t offset, uint64_t length)
+{
+	if (count != 1 || length == 0)
+		return false;
+	VBN_ASSERT(offset <= list->length && length <= list->length - offset);
+	return true;
+}
+
+static struct span span_of_single(const struct ibv_sge *element, uint64_t offset, uint64_t length,
+				  uint32_t rights)
+{
+	/* The sum may wrap, as in a walk. */
+	return (struct span){.key = element->lkey,
+			     .rights = rights,
+			     .address = element->addr + offset,
+			     .length = length};
+}
+
 static enum reason check_each(const struct access *access, struct sge_walk walk, uint32_t rights,
 			      struct complaint *complaint)
 {
@@ -67,8 +86,9 @@ static enum reason check_each(const struct access *access, struct sge_walk walk,
 	return reason;
 }
 
-enum reason sge_gather(const struct access *access, const struct ibv_sge *list, uint32_t count,
-		       uint64_t offset, uint8_t *bytes, size_t length, struct complaint *complaint)
+static enum reason gather_walk(const struct access *access, const struct ibv_sge *list,
+			       uint32_t count, uint64_t offset, uint8_t *bytes, size_t length,
+			       struct complaint *complaint)
 {
 	struct sge_walk walk = sge_walk_start(list, count, offset, length);
 	struct span span = {.rights = 0};
@@ -83,9 +103,20 @@ enum reason sge_gather(const struct access *access, const struct ibv_sge *list, 
 	return reason;
 }
 
-enum reason sge_scatter(const struct access *access, const struct ibv_sge *list, uint32_t count,
-			uint64_t offset, const uint8_t *bytes, size_t length,
-			struct complaint *complaint)
+enum reason sge_gather(const struct access *access, const struct ibv_sge *list, uint32_t count,
+		       uint64_t offset, uint8_t *bytes, size_t length, struct complaint *complaint)
+{
+	if (is_single(list, count, offset, length)) {
+		struct span span = span_of_single(list, offset, length, 0);
+
+		return mr_read(access, &span, bytes, complaint);
+	}
+	return gather_walk(access, list, count, offset, bytes, length, complaint);
+}
+
+static enum reason scatter_walk(const struct access *access, const struct ibv_sge *list,
+				uint32_t count, uint64_t offset, const uint8_t *bytes,
+				size_t length, struct complaint *complaint)
 {
 	struct sge_walk walk = sge_walk_start(list, count, offset, length);
 	struct span span = {.rights = IBV_ACCESS_LOCAL_WRITE};
@@ -98,6 +129,18 @@ enum reason sge_scatter(const struct access *access, const struct ibv_sge *list,
 		bytes += span.length;
 	}
 	return reason;
+}
+
+enum reason sge_scatter(const struct access *access, const struct ibv_sge *list, uint32_t count,
+			uint64_t offset, const uint8_t *bytes, size_t length,
+			struct complaint *complaint)
+{
+	if (is_single(list, count, offset, length)) {
+		struct span span = span_of_single(list, offset, length, IBV_ACCESS_LOCAL_WRITE);
+
+		return mr_write(access, &span, bytes, complaint);
+	}
+	return scatter_walk(access, list, count, offset, bytes, length, complaint);
 }
 
 enum reason sge_check(const struct access *access, const struct ibv_sge *list, uint32_t count,

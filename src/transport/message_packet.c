@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "transport/message_packet.h"
 
+#include "transport/service.h"
+
 static enum opcode send_operation(bool is_first, bool is_last, bool has_immediate, bool invalidates)
 {
 	if (!is_last)
@@ -38,10 +40,8 @@ static void set_payload(struct packet_out *packet, const struct send_wqe *wqe, u
 	packet->payload.sge.offset = offset;
 }
 
-enum opcode message_packet_operation(const struct send_wqe *wqe, uint32_t psn)
+static enum opcode operation_of(const struct send_wqe *wqe, bool is_first, bool is_last)
 {
-	bool is_first = psn == wqe->first_psn;
-	bool is_last = psn_add(psn, 1) == rc_wqe_end(wqe);
 	bool has_immediate = rc_wqe_has_immediate(wqe);
 
 	return rc_wqe_is_write(wqe) ? write_operation(is_first, is_last, has_immediate)
@@ -49,26 +49,38 @@ enum opcode message_packet_operation(const struct send_wqe *wqe, uint32_t psn)
 						     wqe->opcode == IBV_WR_SEND_WITH_INV);
 }
 
-void message_packet_fill(struct packet_out *packet_out, const struct send_wqe *wqe,
-			 uint32_t payload_max)
+/* What the last packet alone says. */
+static void fill_last(struct packet *packet, const struct send_wqe *wqe)
 {
-	struct packet *packet = &packet_out->packet;
 	bool has_immediate = rc_wqe_has_immediate(wqe);
-	bool is_write = rc_wqe_is_write(wqe);
 
-	set_payload(packet_out, wqe, rc_wqe_offset(wqe, packet->psn, payload_max),
-		    rc_wqe_payload_bytes(wqe, packet->psn, payload_max));
-	if (is_write && packet->psn == wqe->first_psn) {
-		packet->reth.address = wqe->remote_address;
-		packet->reth.rkey = wqe->rkey;
-		packet->reth.length = wqe->length;
-	}
-	if (psn_add(packet->psn, 1) != rc_wqe_end(wqe))
-		return;
 	if (has_immediate)
 		packet->immediate = wqe->immediate;
 	if (wqe->opcode == IBV_WR_SEND_WITH_INV)
 		packet->invalidate_rkey = wqe->immediate;
 	/* A WRITE without immediate raises no completion at the peer, so none is solicited. */
-	packet->solicited = (wqe->flags & IBV_SEND_SOLICITED) && (!is_write || has_immediate);
+	packet->solicited = (wqe->flags & IBV_SEND_SOLICITED) &&
+			    (!rc_wqe_is_write(wqe) || has_immediate);
+}
+
+void message_packet_fill(struct packet_out *packet_out, enum service service,
+			 const struct send_wqe *wqe, uint32_t psn, uint32_t payload_max)
+{
+	struct packet *packet = &packet_out->packet;
+	uint32_t offset = rc_wqe_offset(wqe, psn, payload_max);
+	uint32_t left = wqe->length - offset;
+	bool is_first = psn == wqe->first_psn;
+	bool is_last = left <= payload_max;
+
+	packet->opcode = opcode_byte(service, operation_of(wqe, is_first, is_last));
+	packet->pkey = PKEY_DEFAULT;
+	packet->psn = psn;
+	set_payload(packet_out, wqe, offset, is_last ? left : payload_max);
+	if (is_first && rc_wqe_is_write(wqe)) {
+		packet->reth.address = wqe->remote_address;
+		packet->reth.rkey = wqe->rkey;
+		packet->reth.length = wqe->length;
+	}
+	if (is_last)
+		fill_last(packet, wqe);
 }

@@ -7,13 +7,11 @@
 #include "transport/rc_wqe.h"
 #include "wire/opcode.h"
 
-/* @wqe is a SEND or WRITE that was started, and @psn one of its PSNs. */
-enum opcode message_packet_operation(const struct send_wqe *wqe, uint32_t psn);
 /*
- * Everything that follows from the WQE and from packet->packet.psn, which is set: headers,
- * solicited event, and where the payload lies.
+ * All of the packet @psn of @wqe, a SEND or WRITE that was started, but whom it is for: opcode and
+ * headers, solicited event, and where the payload lies. @packet is zeroed.
  */
-void message_packet_fill(struct packet_out *packet, const struct send_wqe *wqe,
-			 uint32_t payload_max);
+void message_packet_fill(struct packet_out *packet, enum service service,
+			 const struct send_wqe *wqe, uint32_t psn, uint32_t payload_max);
 
 #endif

@@ -14,9 +14,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <infiniband/verbs.h>
 
+#include "base/assert.h"
 #include "base/reason.h"
 #include "wire/packet.h"
 
@@ -95,8 +97,17 @@ static inline uint32_t outbox_completions_room(const struct outbox *out)
 	return OUTBOX_COMPLETIONS - out->completion_count;
 }
 
-/* The next entry, zeroed. There must be room. */
-struct packet_out *outbox_add_packet(struct outbox *out);
+/* The next entry, zeroed, so that no field of an earlier use shines through. There must be room. */
+static inline struct packet_out *outbox_add_packet(struct outbox *out)
+{
+	struct packet_out *packet;
+
+	VBN_ASSERT(out->packet_count < OUTBOX_PACKETS);
+	packet = &out->packets[out->packet_count++];
+	memset(packet, 0, sizeof(*packet));
+	return packet;
+}
+/* The same. */
 struct completion *outbox_add_completion(struct outbox *out);
 /* An event that does not fit is one too many for any program; it is an assertion. */
 void outbox_add_event(struct outbox *out, enum ibv_event_type event);

@@ -24,11 +24,6 @@
 #include "transport/rc.h"
 #include "transport/rc_wqe.h"
 
-bool pacing_may_send(const struct qp *qp, uint32_t cost)
-{
-	return qp->requester.outbound_charged == 0 || flow_has_room(qp->path.outbound, cost);
-}
-
 uint32_t pacing_read_packets(const struct qp *qp, uint32_t wanted)
 {
 	const struct flow *flow = qp->path.inbound;

@@ -65,8 +65,16 @@ void rc_retry_go_back(struct qp *qp, uint32_t psn);
  * was caused by packets of the wave that is being repeated.
  */
 bool rc_retry_nak_is_news(struct qp *qp, uint32_t psn, const struct core *core);
+void rc_retry_start_timer(struct qp *qp, const struct core *core);
+void rc_retry_start_probe(struct qp *qp, const struct core *core);
 /* Something was sent at core->now; starts the timers that are not running. */
-void rc_retry_sent(struct qp *qp, const struct core *core);
+static inline void rc_retry_sent(struct qp *qp, const struct core *core)
+{
+	if (qp->requester.retry_deadline == VBN_TIME_NEVER)
+		rc_retry_start_timer(qp, core);
+	if (qp->requester.probe_deadline == VBN_TIME_NEVER && !qp->path.is_lossless)
+		rc_retry_start_probe(qp, core);
+}
 /* psn_unacked has moved: counts are full again, timers start anew or stop. */
 void rc_retry_progress(struct qp *qp, const struct core *core);
 void rc_retry_rnr(struct qp *qp, uint8_t timer_code, const struct core *core);
@@ -135,8 +143,11 @@ bool rc_replay_output(struct qp *qp, const struct core *core, struct outbox *out
 /* If the packet behind the ACK at @ack_index of @out is a WRITE as a whole, they change places. */
 void rc_replay_let_write_lead(struct outbox *out, uint32_t ack_index);
 
-/* pacing.c */
-bool pacing_may_send(const struct qp *qp, uint32_t cost);
+/* pacing.c, and here what is asked for every packet. */
+static inline bool pacing_may_send(const struct qp *qp, uint32_t cost)
+{
+	return qp->requester.outbound_charged == 0 || flow_has_room(qp->path.outbound, cost);
+}
 /* How many packets of a READ's answer may be asked for: 0 to @wanted. */
 uint32_t pacing_read_packets(const struct qp *qp, uint32_t wanted);
 /*
@@ -144,6 +155,12 @@ uint32_t pacing_read_packets(const struct qp *qp, uint32_t wanted);
  * position of the WQE that contains @from; all PSNs must belong to started WQEs.
  */
 void pacing_charge(struct qp *qp, uint32_t position, uint32_t from, uint32_t to);
+/* The same of a single packet of a SEND or WRITE, which costs @cost. */
+static inline void pacing_charge_packet(struct qp *qp, uint32_t cost)
+{
+	qp->requester.outbound_charged += cost;
+	flow_add(qp->path.outbound, cost);
+}
 void pacing_give_back(struct qp *qp, uint32_t position, uint32_t from, uint32_t to);
 /* Everything at once, whatever is under way (error, reset). */
 void pacing_release_all(struct qp *qp);

@@ -30,7 +30,9 @@
  * output (rc_requester_perform()).
  *
  * A WQE whose memory is not what its keys promise is never started: it is marked and the
- * cursor stays in front of it until all before it is done and the completer reports it.
+ * cursor stays in front of it until all before it is done and the completer reports it. A SEND
+ * of one packet is not looked at beforehand: its packet is not sent when that shows (payload.c),
+ * and the cursor goes back in front of it.
  */
 #include "base/assert.h"
 #include "transport/counting.h"
@@ -67,6 +69,21 @@ static void cursor_skip_local(struct qp *qp)
 		qp->requester.send_position++;
 }
 
+/* What lies before @end, within or at the end of @wqe, which is at the cursor, is charged. */
+static void cursor_move(struct qp *qp, const struct send_wqe *wqe, uint32_t end)
+{
+	struct rc_requester *requester = &qp->requester;
+
+	requester->send_psn = end;
+	if (psn_forward(requester->psn_unacked, end) >
+	    psn_forward(requester->psn_unacked, requester->psn_next))
+		requester->psn_next = end;
+	if (end == rc_wqe_end(wqe)) {
+		requester->send_position++;
+		cursor_skip_local(qp);
+	}
+}
+
 /* The next @count PSNs are under way, by being sent or because there is no need to. */
 static void cursor_advance(struct qp *qp, uint32_t count)
 {
@@ -74,14 +91,7 @@ static void cursor_advance(struct qp *qp, uint32_t count)
 	uint32_t end = psn_add(requester->send_psn, count);
 
 	pacing_charge(qp, requester->send_position, requester->send_psn, end);
-	requester->send_psn = end;
-	if (psn_forward(requester->psn_unacked, end) >
-	    psn_forward(requester->psn_unacked, requester->psn_next))
-		requester->psn_next = end;
-	if (end == rc_wqe_end(wqe_at_cursor(qp))) {
-		requester->send_position++;
-		cursor_skip_local(qp);
-	}
+	cursor_move(qp, wqe_at_cursor(qp), end);
 }
 
 static bool is_answered(const struct rc_requester *requester, uint32_t psn)
@@ -158,6 +168,12 @@ static bool check_locally(struct qp *qp, struct send_wqe *wqe, const struct core
 	return !wqe->has_failed;
 }
 
+/* What goes into one packet is looked at when that is made. */
+static bool is_checked_later(const struct qp *qp, const struct send_wqe *wqe)
+{
+	return rc_wqe_is_send(wqe) && wqe->length <= qp->path.payload_max;
+}
+
 enum start_result { START_DONE, START_LOCAL, START_NOTHING, START_AGAIN, START_FAILED };
 
 /* @wqe, the next to start, was executed without a packet. True: nothing before it is outstanding. */
@@ -220,9 +236,9 @@ static enum start_result start_next(struct sending *sending)
 		return START_NOTHING;
 	if (rc_wqe_is_local(wqe))
 		return start_local(sending, wqe);
-	if (!check_locally(qp, wqe, sending->core))
+	if (!is_checked_later(qp, wqe) && !check_locally(qp, wqe, sending->core))
 		return START_FAILED;
-	switch (rc_direct_step(qp, wqe, sending->core)) {
+	switch (rc_wqe_is_send(wqe) ? DIRECT_BY_PACKETS : rc_direct_step(qp, wqe, sending->core)) {
 	case DIRECT_DONE:
 		return end_local(sending, wqe);
 	case DIRECT_LATER:
@@ -252,7 +268,7 @@ static bool is_at_rest(const struct qp *qp)
 /* Atomics have outcomes besides success (rc_direct.c), and are left to output. */
 static bool may_be_performed(const struct qp *qp, const struct send_wqe *wqe)
 {
-	if (wqe->has_failed || rc_wqe_is_atomic(wqe))
+	if (wqe->has_failed || rc_wqe_is_atomic(wqe) || rc_wqe_is_send(wqe))
 		return false;
 	return !rc_wqe_is_read(wqe) || read_depth(qp) != 0;
 }
@@ -276,6 +292,20 @@ bool rc_requester_perform(struct qp *qp, const struct core *core)
 
 /* --- packets --- */
 
+/* @packet bears @psn, which belongs to @wqe at @position. */
+static void address_packet(struct sending *sending, struct packet_out *packet_out,
+			   const struct send_wqe *wqe, uint32_t position, uint32_t psn)
+{
+	struct packet *packet = &packet_out->packet;
+
+	packet->xrc_srqn = wqe->remote_srqn;
+	packet->dest_qpn = sending->qp->attr.dest_qp_num;
+	packet_out->wqe_position = position;
+	if (psn != sending->qp->requester.psn_next)
+		qp_count(sending->qp, QP_RETRANSMITTED_PKTS);
+	sending->last = packet;
+}
+
 static struct packet_out *add_packet(struct sending *sending, uint32_t position,
 				     enum opcode operation, uint32_t psn)
 {
@@ -283,26 +313,22 @@ static struct packet_out *add_packet(struct sending *sending, uint32_t position,
 	struct packet *packet = &packet_out->packet;
 
 	packet->opcode = opcode_byte(xrc_service_of(sending->qp), operation);
-	packet->xrc_srqn = send_wqe_at(&sending->qp->send_queue, position)->remote_srqn;
 	packet->pkey = PKEY_DEFAULT;
-	packet->dest_qpn = sending->qp->attr.dest_qp_num;
 	packet->psn = psn;
-	packet_out->wqe_position = position;
-	if (psn != sending->qp->requester.psn_next)
-		qp_count(sending->qp, QP_RETRANSMITTED_PKTS);
-	sending->last = packet;
+	address_packet(sending, packet_out, send_wqe_at(&sending->qp->send_queue, position),
+		       position, psn);
 	return packet_out;
 }
 
 /* A packet of a SEND or WRITE. */
-static void add_message_packet(struct sending *sending, uint32_t position, uint32_t psn)
+static void add_message_packet(struct sending *sending, const struct send_wqe *wqe,
+			       uint32_t position, uint32_t psn)
 {
-	const struct send_wqe *wqe = send_wqe_at(&sending->qp->send_queue, position);
-	uint32_t payload_max = sending->qp->path.payload_max;
-	struct packet_out *packet =
-		add_packet(sending, position, message_packet_operation(wqe, psn), psn);
+	struct packet_out *packet_out = outbox_add_packet(sending->out);
 
-	message_packet_fill(packet, wqe, payload_max);
+	message_packet_fill(packet_out, xrc_service_of(sending->qp), wqe, psn,
+			    sending->qp->path.payload_max);
+	address_packet(sending, packet_out, wqe, position, psn);
 }
 
 /* Asks for the answers [@psn, @psn + @count) of a READ. */
@@ -381,14 +407,15 @@ static enum send_result send_message_packet(struct sending *sending, const struc
 	struct qp *qp = sending->qp;
 	struct rc_requester *requester = &qp->requester;
 	uint32_t psn = requester->send_psn;
-	uint32_t bytes = rc_wqe_payload_bytes(wqe, psn, qp->path.payload_max);
+	uint32_t cost = flow_packet_cost(rc_wqe_payload_bytes(wqe, psn, qp->path.payload_max));
 	bool is_new = psn == requester->psn_next;
 	bool is_last = psn_add(psn, 1) == rc_wqe_end(wqe);
 
-	if (!psns_have_room(requester, 1) || !pacing_may_send(qp, flow_packet_cost(bytes)))
+	if (!psns_have_room(requester, 1) || !pacing_may_send(qp, cost))
 		return SEND_CLOSED;
-	add_message_packet(sending, requester->send_position, psn);
-	cursor_advance(qp, 1);
+	add_message_packet(sending, wqe, requester->send_position, psn);
+	pacing_charge_packet(qp, cost);
+	cursor_move(qp, wqe, psn_add(psn, 1));
 	requester->packets_since_ack_request++;
 	if (is_last || is_quarter_due(qp)) {
 		request_ack(sending);
@@ -478,7 +505,7 @@ static void send_probe(struct sending *sending)
 	while (!psn_is_within(psn, wqe->first_psn, wqe->psn_count))
 		wqe = send_wqe_at(&qp->send_queue, ++position);
 	if (!rc_wqe_wants_answers(wqe)) {
-		add_message_packet(sending, position, psn);
+		add_message_packet(sending, wqe, position, psn);
 	} else if (rc_wqe_is_atomic(wqe)) {
 		add_atomic_request(sending, position, psn);
 	} else {

@@ -81,7 +81,7 @@ static uint64_t nak_quiet_interval(const struct rc_requester *requester)
 	return requester->rtt_ns == 0 ? PROBE_MIN / 2 : requester->rtt_ns / 2;
 }
 
-static void start_retry_timer(struct qp *qp, const struct core *core)
+void rc_retry_start_timer(struct qp *qp, const struct core *core)
 {
 	uint64_t interval = retry_interval(qp);
 
@@ -90,7 +90,7 @@ static void start_retry_timer(struct qp *qp, const struct core *core)
 	qp->requester.retry_served = flow_served_at(qp->path.outbound);
 }
 
-static void start_probe_timer(struct qp *qp, const struct core *core)
+void rc_retry_start_probe(struct qp *qp, const struct core *core)
 {
 	if (qp->path.is_lossless)
 		return;
@@ -136,14 +136,6 @@ bool rc_retry_nak_is_news(struct qp *qp, uint32_t psn, const struct core *core)
 	return true;
 }
 
-void rc_retry_sent(struct qp *qp, const struct core *core)
-{
-	if (qp->requester.retry_deadline == VBN_TIME_NEVER)
-		start_retry_timer(qp, core);
-	if (qp->requester.probe_deadline == VBN_TIME_NEVER)
-		start_probe_timer(qp, core);
-}
-
 /* Smoothed as TCP does (RFC 6298): an eighth of each new sample, a quarter for the deviation. */
 static void measure_round_trip(struct rc_requester *requester, vbn_time now)
 {
@@ -183,8 +175,8 @@ void rc_retry_progress(struct qp *qp, const struct core *core)
 	stop_timers(requester);
 	if (requester->psn_unacked == requester->psn_next)
 		return;
-	start_retry_timer(qp, core);
-	start_probe_timer(qp, core);
+	rc_retry_start_timer(qp, core);
+	rc_retry_start_probe(qp, core);
 }
 
 void rc_retry_rnr(struct qp *qp, uint8_t timer_code, const struct core *core)
@@ -213,7 +205,7 @@ static void retry_expired(struct qp *qp, const struct core *core)
 	struct rc_requester *requester = &qp->requester;
 
 	if (flow_is_unserved_since(qp->path.outbound, requester->retry_served)) {
-		start_retry_timer(qp, core);
+		rc_retry_start_timer(qp, core);
 		return;
 	}
 	qp_count(qp, QP_LOCAL_ACK_TIMEOUT_ERR);
@@ -228,8 +220,8 @@ static void retry_expired(struct qp *qp, const struct core *core)
 	requester->retries_left--;
 	requester->in_recovery = false;
 	rc_retry_go_back(qp, requester->psn_unacked);
-	start_retry_timer(qp, core);
-	start_probe_timer(qp, core);
+	rc_retry_start_timer(qp, core);
+	rc_retry_start_probe(qp, core);
 }
 
 static void probe_expired(struct qp *qp, const struct core *core)
@@ -242,7 +234,7 @@ static void probe_expired(struct qp *qp, const struct core *core)
 	/* Right after going back nothing is under way; what is sent next is better than a probe. */
 	requester->probe_is_due = requester->psn_unacked != requester->send_psn;
 	requester->probe_count++;
-	start_probe_timer(qp, core);
+	rc_retry_start_probe(qp, core);
 }
 
 void rc_retry_deadline(struct qp *qp, const struct core *core)

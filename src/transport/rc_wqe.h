@@ -40,6 +40,12 @@ static inline bool rc_wqe_is_write(const struct send_wqe *wqe)
 	return wqe->opcode == IBV_WR_RDMA_WRITE || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
 }
 
+static inline bool rc_wqe_is_send(const struct send_wqe *wqe)
+{
+	return wqe->opcode == IBV_WR_SEND || wqe->opcode == IBV_WR_SEND_WITH_IMM ||
+	       wqe->opcode == IBV_WR_SEND_WITH_INV;
+}
+
 static inline bool rc_wqe_has_immediate(const struct send_wqe *wqe)
 {
 	return wqe->opcode == IBV_WR_SEND_WITH_IMM || wqe->opcode == IBV_WR_RDMA_WRITE_WITH_IMM;

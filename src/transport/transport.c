@@ -119,6 +119,13 @@ bool qp_perform(struct qp *qp, const struct core *core, struct completion *compl
 	return true;
 }
 
+/* Something for rc_replay_output(). */
+static bool has_answers(const struct rc_responder *responder)
+{
+	return responder->event_is_due || responder->response_count || responder->ack_is_due ||
+	       responder->nak_is_due;
+}
+
 /*
  * Every step may move the QP to ERROR, so each looks at the state anew. In ERROR
  * held packets are given back and what is owed to the peer still goes out. The completer
@@ -133,8 +140,10 @@ static bool output(struct qp *qp, const struct core *core, struct outbox *out,
 	bool is_full = false;
 
 	if (responds(qp) || qp->state == IBV_QPS_ERR) {
-		is_full |= rc_responder_run_held(qp, core, out);
-		is_full |= rc_replay_output(qp, core, out);
+		if (qp->responder.held_count)
+			is_full |= rc_responder_run_held(qp, core, out);
+		if (has_answers(&qp->responder))
+			is_full |= rc_replay_output(qp, core, out);
 	}
 	answers_end = out->packet_count;
 	if (requests(qp) || (qp->state == IBV_QPS_ERR && !qp->has_flushed_sends))

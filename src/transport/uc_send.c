@@ -103,12 +103,9 @@ static void add_packet(struct qp *qp, const struct send_wqe *wqe, struct outbox 
 	struct packet_out *packet = outbox_add_packet(out);
 	uint32_t psn = requester->psn_next;
 
-	packet->packet.opcode = opcode_byte(SERVICE_UC, message_packet_operation(wqe, psn));
-	packet->packet.pkey = PKEY_DEFAULT;
+	message_packet_fill(packet, SERVICE_UC, wqe, psn, qp->path.payload_max);
 	packet->packet.dest_qpn = qp->attr.dest_qp_num;
-	packet->packet.psn = psn;
 	packet->wqe_position = requester->send_position;
-	message_packet_fill(packet, wqe, qp->path.payload_max);
 	requester->psn_next = psn_add(psn, 1);
 	requester->send_psn = requester->psn_next;
 	if (requester->psn_next == rc_wqe_end(wqe))

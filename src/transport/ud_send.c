@@ -42,15 +42,11 @@ static void start(struct qp *qp, struct outbox *out)
 	wqe->first_psn = qp->requester.psn_next;
 	wqe->psn_count = 1;
 	qp->requester.psn_next = rc_wqe_end(wqe);
+	message_packet_fill(packet, SERVICE_UD, wqe, wqe->first_psn, qp->path.payload_max);
 	packet->wqe_position = position;
-	packet->packet = (struct packet){
-		.opcode = opcode_byte(SERVICE_UD, message_packet_operation(wqe, wqe->first_psn)),
-		.pkey = PKEY_DEFAULT,
-		.dest_qpn = wqe->remote_qpn & QPN_MASK,
-		.psn = wqe->first_psn,
-		.deth = {.qkey = qkey_of(qp, wqe), .source_qpn = qp->number},
-	};
-	message_packet_fill(packet, wqe, qp->path.payload_max);
+	packet->packet.dest_qpn = wqe->remote_qpn & QPN_MASK;
+	packet->packet.deth.qkey = qkey_of(qp, wqe);
+	packet->packet.deth.source_qpn = qp->number;
 }
 
 /* True: the outbox is full. */

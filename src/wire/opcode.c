@@ -89,10 +89,7 @@
 	 IF_HAS(bits, OPCODE_IS_CNP, CNP_RESERVED_BYTES))
 
 /* clang-format off */
-static const struct {
-	opcode_properties properties;
-	uint32_t header_bytes;
-} opcodes[256] = {
+const struct opcode_facts opcode_table[256] = {
 #define X(service, operation, bits) \
 	[SERVICE_##service << 5 | OPCODE_##operation] = {{bits}, HEADER_BYTES(bits)},
 	ALL_OPERATIONS(X)
@@ -112,16 +109,6 @@ static const char *const names[256] = {
 	[OPCODE_BYTE_CNP] = "CNP",
 };
 /* clang-format on */
-
-opcode_properties opcode_properties_of(uint8_t byte)
-{
-	return opcodes[byte].properties;
-}
-
-uint32_t opcode_header_bytes(uint8_t byte)
-{
-	return opcodes[byte].header_bytes;
-}
 
 const char *opcode_name(uint8_t byte)
 {

@@ -90,11 +90,20 @@ static inline enum opcode opcode_operation(uint8_t byte)
 	return (enum opcode)(byte & 0x1f);
 }
 
+struct opcode_facts {
+	opcode_properties properties;
+	uint32_t header_bytes;
+};
+extern const struct opcode_facts opcode_table[256];
+
 /*
  * All zero for a byte that is no opcode of any service, which nobody can answer. OPCODE_IS_KNOWN is
  * clear for those that are only refused, too.
  */
-opcode_properties opcode_properties_of(uint8_t byte);
+static inline opcode_properties opcode_properties_of(uint8_t byte)
+{
+	return opcode_table[byte].properties;
+}
 
 static inline bool opcode_has(opcode_properties properties, uint32_t bits)
 {
@@ -102,7 +111,10 @@ static inline bool opcode_has(opcode_properties properties, uint32_t bits)
 }
 
 /* Bytes of BTH and all extension headers of this opcode, as far as known; 0: it is none. */
-uint32_t opcode_header_bytes(uint8_t byte);
+static inline uint32_t opcode_header_bytes(uint8_t byte)
+{
+	return opcode_table[byte].header_bytes;
+}
 
 /* "RC SEND_FIRST", for traces; "unknown 0x.." kinds answer "UNKNOWN". */
 const char *opcode_name(uint8_t byte);
