@@ -30,12 +30,7 @@ static struct pass *take_spare(void)
 	return pass;
 }
 
-struct pass *pass_begin(struct engine *engine)
-{
-	return pass_begin_at(engine, clock_now());
-}
-
-struct pass *pass_begin_at(struct engine *engine, vbn_time now)
+static struct pass *begin(struct engine *engine, vbn_time now, const struct copier *copier)
 {
 	struct pass *pass = take_spare();
 
@@ -49,11 +44,26 @@ struct pass *pass_begin_at(struct engine *engine, vbn_time now)
 	pass->core = (struct core){
 		.now = now,
 		.memory = &engine->memory,
-		.copier = fault_guard_copier(now),
+		.copier = copier,
 		.holds = &engine->holds,
 		.paces_datagrams = true,
 	};
 	return pass;
+}
+
+struct pass *pass_begin(struct engine *engine)
+{
+	return pass_begin_at(engine, clock_now());
+}
+
+struct pass *pass_begin_at(struct engine *engine, vbn_time now)
+{
+	return begin(engine, now, fault_guard_copier(now));
+}
+
+struct pass *pass_begin_with(struct engine *engine, const struct copier *copier)
+{
+	return begin(engine, clock_now(), copier);
 }
 
 void pass_end(struct pass *pass)

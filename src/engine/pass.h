@@ -31,6 +31,8 @@ struct pass {
 struct pass *pass_begin(struct engine *engine);
 /* The same for a caller that has just asked for the time. */
 struct pass *pass_begin_at(struct engine *engine, vbn_time now);
+/* The same for one that has just asked for the copier. */
+struct pass *pass_begin_with(struct engine *engine, const struct copier *copier);
 void pass_end(struct pass *pass);
 
 #endif

@@ -72,10 +72,10 @@ static struct post_result post_sends(struct engine_qp *qp, struct ibv_send_wr *l
 }
 
 /* The QP's lock is held. */
-static void run(struct engine_qp *qp)
+static void run(struct engine_qp *qp, const struct copier *copier)
 {
 	struct engine *engine = qp->engine;
-	struct pass *pass = pass_begin(engine);
+	struct pass *pass = pass_begin_with(engine, copier);
 
 	if (qp->told_at)
 		note_answer(qp, pass->core.now < qp->told_at + ACK_HOLD_NS);
@@ -107,7 +107,7 @@ static struct post_result take_in(struct engine_qp *qp, struct ibv_send_wr *list
 	is_done = !qp->told_at && run_straight(qp, &core);
 	if (!is_done) {
 		engine_call_begin(engine);
-		run(qp);
+		run(qp, core.copier);
 	}
 	pthread_mutex_unlock(&qp->lock);
 	if (is_done)
