@@ -94,7 +94,8 @@ struct opcode_facts {
 	opcode_properties properties;
 	uint32_t header_bytes;
 };
-extern const struct opcode_facts opcode_table[256];
+/* By the whole byte. Here for the two look-ups below, which every packet needs several times. */
+extern const struct opcode_facts opcode_table[256] __attribute__((visibility("hidden")));
 
 /*
  * All zero for a byte that is no opcode of any service, which nobody can answer. OPCODE_IS_KNOWN is

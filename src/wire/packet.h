@@ -83,6 +83,12 @@ struct packet {
 enum reason packet_parse(const uint8_t *bytes, size_t length, struct packet *packet);
 
 /*
+ * The same of bytes that another process can change at any time: its headers are read once, and only
+ * what was read then is checked. The payload may change on.
+ */
+enum reason packet_parse_shared(const uint8_t *bytes, size_t length, struct packet *packet);
+
+/*
  * Writes BTH and extension headers of @packet to @bytes, at least
  * PACKET_HEADER_BYTES_MAX of them, and returns how many. PadCnt is computed from
  * payload_bytes; payload itself is not looked at. The caller places payload, then

@@ -9,18 +9,26 @@
 #include "base/byte_order.h"
 #include "wire/packet.h"
 
+/* What an opcode need not have. All else is set for each packet; zeroing it first would take longer than that. */
+#define EXTENSIONS_BEGIN offsetof(struct packet, reth)
+#define EXTENSIONS_END offsetof(struct packet, payload)
+
 /* Reserved bits of the BTH are ignored, as IBA 9.2 demands of receivers. */
 static void parse_bth(const uint8_t *bytes, struct packet *packet)
 {
-	packet->opcode = bytes[0];
-	packet->solicited = bytes[1] & 0x80;
-	packet->migration = bytes[1] & 0x40;
-	packet->pkey = load_be16(bytes + 2);
-	packet->fecn = bytes[4] & 0x80;
-	packet->becn = bytes[4] & 0x40;
-	packet->dest_qpn = load_be24(bytes + 5);
-	packet->ack_requested = bytes[8] & 0x80;
-	packet->psn = load_be24(bytes + 9);
+	uint32_t first = load_be32(bytes);
+	uint32_t second = load_be32(bytes + 4);
+	uint32_t third = load_be32(bytes + 8);
+
+	packet->opcode = (uint8_t)(first >> 24);
+	packet->solicited = first & 1u << 23;
+	packet->migration = first & 1u << 22;
+	packet->fecn = second & 1u << 31;
+	packet->becn = second & 1u << 30;
+	packet->ack_requested = third & 1u << 31;
+	packet->pkey = (uint16_t)first;
+	packet->dest_qpn = second & 0xffffff;
+	packet->psn = third & 0xffffff;
 }
 
 static const uint8_t *parse_reth(const uint8_t *bytes, struct packet *packet)
@@ -74,13 +82,12 @@ static void parse_extensions(const uint8_t *bytes, opcode_properties has, struct
 		packet->invalidate_rkey = load_be32(bytes);
 }
 
-enum reason packet_parse(const uint8_t *bytes, size_t length, struct packet *packet)
+/* At least a BTH, of which @bytes are the headers, as far as they are there. */
+static inline enum reason parse(const uint8_t *bytes, size_t length, struct packet *packet)
 {
 	opcode_properties has;
 	size_t header_bytes, rest, pad;
 
-	if (length < BTH_BYTES)
-		return REASON_DROP_SHORT;
 	if (bytes[1] & 0x0f)
 		return REASON_DROP_VERSION;
 	has = opcode_properties_of(bytes[0]);
@@ -97,11 +104,35 @@ enum reason packet_parse(const uint8_t *bytes, size_t length, struct packet *pac
 	if (rest > UINT32_MAX)
 		return REASON_DROP_PAD;
 
-	*packet = (struct packet){
-		.payload = bytes + header_bytes,
-		.payload_bytes = (uint32_t)(rest - pad),
-	};
 	parse_bth(bytes, packet);
-	parse_extensions(bytes + BTH_BYTES, has, packet);
+	memset((uint8_t *)packet + EXTENSIONS_BEGIN, 0, EXTENSIONS_END - EXTENSIONS_BEGIN);
+	if (header_bytes > BTH_BYTES)
+		parse_extensions(bytes + BTH_BYTES, has, packet);
+	packet->payload_bytes = (uint32_t)(rest - pad);
 	return REASON_NONE;
+}
+
+enum reason packet_parse(const uint8_t *bytes, size_t length, struct packet *packet)
+{
+	if (length < BTH_BYTES)
+		return REASON_DROP_SHORT;
+	packet->payload = bytes + opcode_header_bytes(bytes[0]);
+	return parse(bytes, length, packet);
+}
+
+enum reason packet_parse_shared(const uint8_t *bytes, size_t length, struct packet *packet)
+{
+	uint8_t headers[PACKET_HEADER_BYTES_MAX];
+	size_t header_bytes;
+
+	if (length < BTH_BYTES)
+		return REASON_DROP_SHORT;
+	memcpy(headers, bytes, BTH_BYTES);
+	header_bytes = opcode_header_bytes(headers[0]);
+	packet->payload = bytes + header_bytes;
+	if (header_bytes > length)
+		header_bytes = length;
+	if (header_bytes > BTH_BYTES)
+		memcpy(headers + BTH_BYTES, bytes + BTH_BYTES, header_bytes - BTH_BYTES);
+	return parse(headers, length, packet);
 }

@@ -58,6 +58,48 @@ static void golden_write_only_with_immediate(void **state)
 	check_golden(bytes, sizeof(bytes), &expected);
 }
 
+/* Any bytes of any length: the shared form answers as the plain one does of a copy. */
+static void shared_bytes_are_parsed_alike(void **state)
+{
+	uint8_t bytes[PACKET_HEADER_BYTES_MAX + 8];
+	struct random_stream random = {22};
+	struct packet plain, shared;
+
+	(void)state;
+	for (int opcode = 0; opcode < 0x10000; opcode++) {
+		size_t length = random_below(&random, sizeof(bytes) + 1);
+		enum reason reason;
+
+		sample_bytes(&random, bytes, sizeof(bytes));
+		bytes[0] = (uint8_t)opcode;
+		/* Mostly of the right version, and without padding. */
+		if (opcode & 0x300)
+			bytes[1] &= 0xc0;
+		reason = packet_parse(bytes, length, &plain);
+		assert_int_equal(packet_parse_shared(bytes, length, &shared), reason);
+		if (reason != REASON_NONE)
+			continue;
+		assert_ptr_equal(shared.payload, plain.payload);
+		assert_true(sample_is_equal(&shared, &plain));
+	}
+}
+
+/* What an earlier packet left in the caller's memory does not show. */
+static void fields_that_an_opcode_has_not_are_zero(void **state)
+{
+	static const uint8_t bytes[] = {BTH_ON_WIRE(0x04, 0x00)};
+	struct packet expected = {BTH_VALUES(0x04), .payload = bytes + sizeof(bytes)};
+	struct packet packet;
+
+	(void)state;
+	memset(&packet, 0xff, sizeof(packet));
+	assert_int_equal(packet_parse(bytes, sizeof(bytes), &packet), REASON_NONE);
+	assert_true(sample_is_equal(&packet, &expected));
+	memset(&packet, 0xff, sizeof(packet));
+	assert_int_equal(packet_parse_shared(bytes, sizeof(bytes), &packet), REASON_NONE);
+	assert_true(sample_is_equal(&packet, &expected));
+}
+
 static void golden_acknowledge(void **state)
 {
 	static const uint8_t bytes[] = {BTH_ON_WIRE(0x11, 0x40), 0x62, 0x0a, 0x0b, 0x0c};
@@ -304,6 +346,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(golden_write_only_with_immediate),
+		cmocka_unit_test(shared_bytes_are_parsed_alike),
+		cmocka_unit_test(fields_that_an_opcode_has_not_are_zero),
 		cmocka_unit_test(golden_acknowledge),
 		cmocka_unit_test(golden_atomic_and_its_answer),
 		cmocka_unit_test(golden_datagram_and_invalidate),
