@@ -158,34 +158,30 @@ uint32_t engine_cq_capacity(const struct engine_cq *cq)
 
 static void fill_wc(const struct cq_entry *entry, struct ibv_wc *wc)
 {
-	const struct completion *completion = &entry->completion;
-
 	*wc = (struct ibv_wc){
-		.wr_id = completion->wr_id,
-		.status = completion->status,
-		.opcode = completion->opcode,
-		.vendor_err = completion->complaint.reason,
-		.byte_len = completion->byte_len,
-		.imm_data = completion->immediate,
+		.wr_id = entry->wr_id,
+		.status = (enum ibv_wc_status)entry->status,
+		.opcode = (enum ibv_wc_opcode)entry->opcode,
+		.vendor_err = entry->reason,
+		.byte_len = entry->byte_len,
+		.imm_data = entry->immediate,
 		.qp_num = entry->qpn,
-		.src_qp = completion->source_qpn,
-		.slid = completion->source_lid,
-		.wc_flags = completion->wc_flags,
+		.src_qp = entry->source_qpn,
+		.slid = entry->source_lid,
+		.wc_flags = entry->wc_flags,
 	};
 }
 
 /* The entry's slot, and those of unsignalled requests before it, are free again. */
 static void return_slots(const struct cq_entry *entry)
 {
-	const struct completion *completion = &entry->completion;
 	struct qp *qp = ((struct engine_qp *)entry->owner)->qp;
-	struct work_queue *queue = completion->is_receive ? &qp->recv_queue : &qp->send_queue;
+	struct work_queue *queue = entry->is_receive ? &qp->recv_queue : &qp->send_queue;
 
-	if (completion->srq)
-		srq_return_slot(completion);
+	if (entry->srq)
+		srq_return_slot(entry->srq, entry->slot);
 	else
-		atomic_store_explicit(&queue->released, completion->slots_released,
-				      memory_order_release);
+		atomic_store_explicit(&queue->released, entry->slot, memory_order_release);
 }
 
 /* The lock is held, and the number of entries has changed. */
@@ -222,7 +218,6 @@ static bool take_oldest(struct engine_cq *cq, struct ibv_wc *wc, uint64_t *times
 		*timestamp_ns = entry->timestamp_ns;
 	return_slots(entry);
 	completion_queue_pop(&cq->queue);
-	show_count(cq);
 	return true;
 }
 
@@ -256,6 +251,7 @@ static int take(struct engine_cq *cq, int count, struct ibv_wc *entries)
 	pthread_mutex_lock(&cq->lock);
 	while (taken < count && take_oldest(cq, &entries[taken], NULL))
 		taken++;
+	show_count(cq);
 	if (taken)
 		tell_left_behind(cq);
 	pthread_mutex_unlock(&cq->lock);
@@ -270,6 +266,7 @@ static bool take_one(struct engine_cq *cq, struct engine_completion *completion)
 		return false;
 	pthread_mutex_lock(&cq->lock);
 	is_taken = take_oldest(cq, &completion->wc, &completion->timestamp_ns);
+	show_count(cq);
 	pthread_mutex_unlock(&cq->lock);
 	return is_taken;
 }
@@ -395,7 +392,7 @@ static bool work(struct engine_cq *cq)
 
 	engine_call_begin(engine);
 	has_found = progress_rings(engine, cq);
-	if (!has_found) {
+	if (!has_found && progress_is_due(engine)) {
 		audience.now = clock_now();
 		atomic_store_explicit(&engine->last_poll, audience.now, memory_order_relaxed);
 		has_found = progress(engine, false, &audience);
@@ -403,7 +400,7 @@ static bool work(struct engine_cq *cq)
 	engine_call_end(engine);
 	if (has_found)
 		atomic_store_explicit(&cq->idle_since, 0, memory_order_relaxed);
-	else
+	else if (audience.now)
 		wait_politely(cq, audience.now);
 	return has_found;
 }

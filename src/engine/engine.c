@@ -173,7 +173,6 @@ int engine_create(const struct settings *settings, struct engine **engine)
 	pthread_mutex_init(&created->flows_lock, NULL);
 	LIST_INIT(&created->flows);
 	timers_init(&created->timers);
-	timers_init(&created->held_acks);
 	timers_init(&created->held_events);
 	groups_init(&created->groups);
 	gsi_init(&created->gsi);
@@ -215,7 +214,6 @@ void engine_destroy(struct engine *engine)
 		LIST_REMOVE(engine, next);
 		pthread_mutex_unlock(&engines_lock);
 		timers_fini(&engine->timers);
-		timers_fini(&engine->held_acks);
 		timers_fini(&engine->held_events);
 		pthread_mutex_destroy(&engine->keys_lock);
 		pthread_mutex_destroy(&engine->qps_lock);

@@ -2,7 +2,9 @@
 /*
  * The engine's insides: what engine.h only names. Not for the faces.
  *
- * engine.c    life of an engine        progress.c  receiving and running QPs
+ * engine.c    life of an engine        progress.c  whoever polls, works
+ * receive.c   what becomes of a packet tell.c      what the program is told
+ * held_acks.c acknowledgements that wait for an answer
  * links.c     links and flows          pass.c      scratch of one thread at work
  * membership.c  what other processes of this host want and give
  * qp.c        life of a QP             helper.c    the thread that works when nobody polls
@@ -44,6 +46,7 @@
 #include "engine/direct.h"
 #include "engine/engine.h"
 #include "engine/gsi.h"
+#include "engine/held_acks.h"
 #include "engine/helper.h"
 #include "engine/membership.h"
 #include "engine/multicast.h"
@@ -139,7 +142,7 @@ struct engine {
 	struct connections *_Atomic connections; /* NULL: rdma_cm is not used (cm_state.h) */
 
 	struct timers timers;
-	struct timers held_acks;   /* until when, by QP; pollers release them earlier */
+	struct held_acks held_acks;
 	struct timers held_events; /* until when, by CQ (moderation) */
 	_Atomic bool is_leaving;   /* the program ends: nothing is held any more */
 	struct helper helper;
@@ -148,6 +151,7 @@ struct engine {
 	struct ports ports;
 	_Atomic vbn_time last_poll; /* the lease: when a verbs call last did the NIC's work */
 	_Atomic uint64_t calls;	    /* of the program that do it (engine_call_begin()) */
+	_Atomic uint64_t rested_at; /* clock_ticks(); 0: progress() is due (progress_is_due()) */
 
 	struct statistics statistics;
 };
@@ -286,7 +290,8 @@ struct engine_qp {
 	struct engine_ah **ahs;
 	uint32_t group_count; /* to which it is attached; under the lock of groups */
 
-	struct timer timer, ack_timer;
+	struct timer timer;
+	uint8_t ack_place; /* of its held ACK + 1 (held_acks.h); 0: none. Under lock */
 	/*
 	 * Under lock. Whether an ACK is held is a guess: that the program answers a message at
 	 * once, because it did so lately. How many times it may fail to until it is trusted no
@@ -339,8 +344,8 @@ static inline void srq_leave(const struct engine_qp *qp)
 void srq_raise_event(struct engine_srq *srq);
 /* To which CQ a completion of @qp goes. */
 struct engine_cq *srq_cq_of(const struct engine_qp *qp, const struct completion *completion);
-/* The completion of an SRQ's receive was polled, or nobody will poll it. */
-void srq_return_slot(const struct completion *completion);
+/* The completion of a receive that @srq gave was polled, or nobody will poll it. */
+void srq_return_slot(struct srq *srq, uint32_t slot);
 
 /* cq.c: the entries of @qp, or of receives of @srq, vanish. */
 void cq_purge(struct engine_cq *cq, const struct engine_qp *qp);
@@ -391,6 +396,11 @@ struct audience {
  * every link, warm or not. Returns whether anything was found.
  */
 bool progress(struct engine *engine, bool all, const struct audience *audience);
+/*
+ * Whether a poller that finds no packet in a ring has to call it. A moment after it found that nothing
+ * comes in another way just now, it can wait: then an idle poll costs looks at rings and nothing more.
+ */
+bool progress_is_due(const struct engine *engine);
 /*
  * The part of it that nobody should wait for: what processes of this host have written for us. Looks
  * again and again for an instant, which costs less than all the rest that progress() looks after.

@@ -246,14 +246,21 @@ static void serve_wakes(struct engine *engine, bool *has_packets, bool *has_chan
 	pthread_mutex_unlock(&engine->flows_lock);
 }
 
+bool membership_is_warm(struct engine *engine, vbn_time now)
+{
+	vbn_time last =
+		atomic_load_explicit(&engine->membership.last_forward, memory_order_relaxed);
+
+	return last && now <= vbn_time_add(last, ENGINE_LINK_WARM_NS);
+}
+
 bool membership_poll(struct engine *engine, struct pass *pass)
 {
 	struct membership *membership = &engine->membership;
 	struct host *host = membership_host(engine);
-	vbn_time last = atomic_load_explicit(&membership->last_forward, memory_order_relaxed);
 	uint32_t taken;
 
-	if (!host || !last || pass->core.now > vbn_time_add(last, ENGINE_LINK_WARM_NS))
+	if (!host || !membership_is_warm(engine, pass->core.now))
 		return false;
 	if (pthread_mutex_trylock(&membership->forward_lock) != 0)
 		return false;

@@ -60,6 +60,7 @@ int membership_descriptor(struct engine *engine, vbn_time now);
 bool membership_serve(struct engine *engine, struct pass *pass);
 /* The same for pollers, who look only while such packets keep coming. */
 bool membership_poll(struct engine *engine, struct pass *pass);
+bool membership_is_warm(struct engine *engine, vbn_time now);
 /* A packet for QP 1: whether it is for the process of another slot. */
 bool membership_is_others(struct engine *engine, const struct link_packet *packet, uint32_t *slot);
 /* A packet for the process of @slot: true if it went there; false also if that is ours. */

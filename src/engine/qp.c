@@ -86,8 +86,7 @@ static int take_number(struct engine *engine, struct engine_qp *qp)
 	pthread_mutex_lock(&engine->qps_lock);
 	incarnation = ++engine->qp_incarnations;
 	slot = draw_number(engine, &number);
-	if (slot && (!timers_reserve(&engine->timers, engine->qps.used_count) ||
-		     !timers_reserve(&engine->held_acks, engine->qps.used_count))) {
+	if (slot && !timers_reserve(&engine->timers, engine->qps.used_count)) {
 		pin_slot_retire(slot);
 		pin_table_release(&engine->qps, slot);
 		slot = NULL;
@@ -334,7 +333,7 @@ static void send_owed_ack(struct engine_qp *qp)
 static void unset_timers(struct engine_qp *qp)
 {
 	timers_set(&qp->engine->timers, &qp->timer, VBN_TIME_NEVER);
-	timers_set(&qp->engine->held_acks, &qp->ack_timer, VBN_TIME_NEVER);
+	held_acks_set(qp, VBN_TIME_NEVER);
 }
 
 /* After this nobody finds the QP, and nobody who found it still works on it. */

@@ -9,8 +9,8 @@
 
 #include <string.h>
 
-#include "engine/explain.h"
 #include "engine/pace.h"
+#include "engine/tell.h"
 
 /* A QP with more to send than that lets others have a turn; its timer brings it back. */
 #define ROUNDS_MAX 16
@@ -187,123 +187,16 @@ static bool batch_packets(struct engine_qp *qp, struct pass *pass)
 	return is_whole;
 }
 
-static void explain_status(struct engine_qp *qp, const struct completion *completion)
-{
-	if (completion->status == IBV_WC_WR_FLUSH_ERR) {
-		qp->flush_count++;
-		return;
-	}
-	explain_completion(qp->qp->number, completion->wr_id, completion->status,
-			   &completion->complaint);
-}
-
-/* Who waits for the event itself needs no wake-up. Without a pass nobody does. */
-static void notify_channel(struct event_queue *channel, const struct event *notify,
-			   struct pass *pass)
-{
-	if (pass && channel == pass->audience.events) {
-		pass->has_told = true;
-		event_queue_leave(channel, notify);
-	} else {
-		event_queue_push(channel, notify);
-	}
-}
-
-/* False: the CQ has overrun, and with it goes the QP. */
-static bool push_completion(struct engine_qp *qp, const struct completion *completion, vbn_time now,
-			    struct pass *pass)
-{
-	struct engine_cq *cq = srq_cq_of(qp, completion);
-	struct cq_entry entry = {
-		.completion = *completion,
-		.owner = qp,
-		.qpn = qp->qp->number,
-		.timestamp_ns = now,
-	};
-	struct event notify = {.object = cq->object};
-	struct event overrun = {.object = cq->object, .type = IBV_EVENT_CQ_ERR};
-	struct complaint complaint = {.reason = REASON_CQ_OVERRUN};
-	enum cq_push_result result;
-
-	if (completion->is_receive)
-		qp->told_at = now;
-	if (completion->status != IBV_WC_SUCCESS)
-		explain_status(qp, completion);
-	if (pass && cq == pass->audience.cq)
-		pass->has_told = true;
-	pthread_mutex_lock(&cq->lock);
-	result = cq_push(cq, &entry);
-	if (result == CQ_PUSHED_NOTIFY && cq->channel)
-		notify_channel(cq->channel, &notify, pass);
-	if (result == CQ_OVERRUN_FIRST && cq->async)
-		event_queue_push(cq->async, &overrun);
-	/* It is lost, and nobody will poll it. */
-	if (result != CQ_PUSHED && result != CQ_PUSHED_NOTIFY && completion->srq)
-		srq_return_slot(completion);
-	complaint.limit = cq->queue.capacity;
-	pthread_mutex_unlock(&cq->lock);
-	if (result == CQ_OVERRUN_FIRST)
-		explain_event(qp->qp->number, IBV_EVENT_CQ_ERR, &complaint);
-	return result == CQ_PUSHED || result == CQ_PUSHED_NOTIFY;
-}
-
-/* True: the QP went to ERROR by this, and has flushes to tell. */
-static bool overrun(struct engine_qp *qp, const struct core *core)
-{
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-
-	if (qp->qp->state == IBV_QPS_ERR)
-		return false;
-	srq_enter(qp);
-	qp_modify(qp->qp, &attr, IBV_QP_STATE, NULL, core);
-	srq_leave(qp);
-	return true;
-}
-
-static void tell_listeners(const struct engine_qp *qp, enum ibv_event_type type)
-{
-	const struct qp_listener *listener;
-
-	LIST_FOREACH(listener, &qp->listeners, next)
-	{
-		struct event event = {.object = listener->object, .type = type};
-
-		if (listener->async)
-			event_queue_push(listener->async, &event);
-	}
-}
-
-static void raise_events(struct engine_qp *qp, const struct outbox *out)
-{
-	for (uint32_t i = 0; i < out->event_count; i++) {
-		enum ibv_event_type type = out->events[i];
-
-		if (type == IBV_EVENT_QP_ACCESS_ERR || type == IBV_EVENT_QP_REQ_ERR ||
-		    type == IBV_EVENT_QP_FATAL)
-			explain_event(qp->qp->number, type, &qp->qp->first_complaint);
-		tell_listeners(qp, type);
-	}
-}
-
 /* What is left in the batch is for the caller to send. */
 static bool empty_outbox(struct engine_qp *qp, struct pass *pass)
 {
-	struct outbox *out = &pass->outbox;
-	bool has_overrun = false;
 	bool has_more;
 
 	/* Before anybody hears of what happened. */
 	statistics_show_state(qp);
 	direct_follow_qp(qp);
 	has_more = !batch_packets(qp, pass);
-	for (uint32_t i = 0; i < out->completion_count; i++)
-		if (!push_completion(qp, &out->completions[i], pass->core.now, pass))
-			has_overrun = true;
-	raise_events(qp, out);
-	if (has_overrun)
-		has_more |= overrun(qp, &pass->core);
-	outbox_clear(out);
-	return has_more;
+	return tell_program(qp, pass) || has_more;
 }
 
 bool run_outbox(struct engine_qp *qp, struct pass *pass)
@@ -323,10 +216,8 @@ bool run_straight(struct engine_qp *qp, const struct core *core)
 	while (!qp_has_started_all(qp->qp)) {
 		if (!qp_perform(qp->qp, core, &completion, &is_signalled))
 			return false;
-		if (is_signalled && !push_completion(qp, &completion, clock_now(), NULL)) {
-			overrun(qp, core);
+		if (is_signalled && !tell_completion(qp, &completion, core))
 			return false;
-		}
 	}
 	return true;
 }
@@ -364,11 +255,11 @@ void run_qp(struct engine_qp *qp, struct pass *pass)
 	if (!has_more)
 		deadline = qp_next_deadline(qp->qp);
 	deadline = vbn_time_min(deadline, datagrams_at);
+	/* Where it cannot be held after all it leaves by the next turn. */
+	if (!held_acks_set(qp, ack_deadline))
+		deadline = pass->core.now;
 	if (!timers_set_at_latest(&engine->timers, &qp->timer, deadline))
 		deadline = VBN_TIME_NEVER;
-	/* Few are ever held, and the timers of all QPs share one lock. */
-	if (ack_deadline != VBN_TIME_NEVER || timer_is_set(&qp->ack_timer))
-		timers_set(&engine->held_acks, &qp->ack_timer, ack_deadline);
 	deadline = vbn_time_min(deadline, ack_deadline);
 	if (deadline != VBN_TIME_NEVER)
 		helper_notice(engine, deadline);

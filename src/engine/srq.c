@@ -40,12 +40,12 @@ void srq_leave_locked(struct engine_srq *srq)
 	pthread_mutex_unlock(srq->lock);
 }
 
-void srq_return_slot(const struct completion *completion)
+void srq_return_slot(struct srq *core, uint32_t slot)
 {
-	struct engine_srq *srq = srq_of(completion->srq);
+	struct engine_srq *srq = srq_of(core);
 
 	pthread_mutex_lock(srq->lock);
-	srq_release(&srq->srq, completion->srq_slot);
+	srq_release(&srq->srq, slot);
 	pthread_mutex_unlock(srq->lock);
 }
 

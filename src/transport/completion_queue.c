@@ -4,10 +4,12 @@
 
 #include "base/assert.h"
 
-/* Index of the entry @offset behind the oldest; capacity need not be a power of two. */
+/* Index of the entry @offset behind the oldest, at most capacity, which need not be a power of two. */
 static uint32_t index_of(const struct completion_queue *queue, uint32_t offset)
 {
-	return (uint32_t)(((uint64_t)queue->head + offset) % queue->capacity);
+	uint32_t before_end = queue->capacity - queue->head;
+
+	return offset < before_end ? queue->head + offset : offset - before_end;
 }
 
 void completion_queue_init(struct completion_queue *queue, struct cq_entry *entries,
@@ -17,13 +19,13 @@ void completion_queue_init(struct completion_queue *queue, struct cq_entry *entr
 	*queue = (struct completion_queue){.entries = entries, .capacity = capacity};
 }
 
-static bool is_armed_for(const struct completion_queue *queue, const struct completion *completion)
+static bool is_armed_for(const struct completion_queue *queue, const struct cq_entry *entry)
 {
 	switch (queue->arm) {
 	case CQ_NOT_ARMED:
 		break;
 	case CQ_ARMED_SOLICITED:
-		return completion->is_solicited || completion->status != IBV_WC_SUCCESS;
+		return entry->is_solicited || entry->status != IBV_WC_SUCCESS;
 	case CQ_ARMED_ALL:
 		return true;
 	}
@@ -38,12 +40,12 @@ static void use_up_arming(struct completion_queue *queue)
 
 /* What the owner has to do about an entry that was just appended. */
 static enum cq_push_result notification(struct completion_queue *queue,
-					const struct completion *completion)
+					const struct cq_entry *entry)
 {
-	if (!is_armed_for(queue, completion))
+	if (!is_armed_for(queue, entry))
 		return CQ_PUSHED;
 	queue->waiting_count++;
-	if (queue->waiting_count < queue->wake_count && completion->status == IBV_WC_SUCCESS)
+	if (queue->waiting_count < queue->wake_count && entry->status == IBV_WC_SUCCESS)
 		return queue->waiting_count == 1 ? CQ_PUSHED_HOLD : CQ_PUSHED;
 	use_up_arming(queue);
 	return CQ_PUSHED_NOTIFY;
@@ -75,7 +77,7 @@ enum cq_push_result completion_queue_push(struct completion_queue *queue,
 	}
 	queue->entries[index_of(queue, queue->count)] = *entry;
 	queue->count++;
-	return notification(queue, &entry->completion);
+	return notification(queue, entry);
 }
 
 bool completion_queue_left_behind(struct completion_queue *queue)
@@ -115,7 +117,7 @@ static void purge(struct completion_queue *queue, const void *owner, const struc
 	for (uint32_t i = 0; i < queue->count; i++) {
 		const struct cq_entry *entry = &queue->entries[index_of(queue, i)];
 
-		if (owner ? entry->owner == owner : entry->completion.srq == srq) {
+		if (owner ? entry->owner == owner : entry->srq == srq) {
 			removed(entry);
 			continue;
 		}

@@ -24,12 +24,53 @@
 
 #include "transport/outbox.h"
 
+/*
+ * What stays of a completion until it is polled: what the program is told, and which slot is free then.
+ * One line of the cache. The facts of a failure are told when it is pushed; of them the reason stays.
+ */
 struct cq_entry {
-	struct completion completion;
+	uint64_t wr_id;
 	void *owner; /* the engine's QP; opaque here */
-	uint32_t qpn;
 	uint64_t timestamp_ns;
+	struct srq *srq; /* which gave the receive; NULL: the QP's own queue did */
+	uint32_t slot;	 /* srq_slot with an SRQ, otherwise slots_released */
+	uint32_t qpn;
+	uint32_t byte_len;
+	uint32_t immediate;
+	uint32_t source_qpn;
+	uint16_t source_lid;
+	uint16_t reason;  /* enum reason */
+	uint16_t opcode;  /* enum ibv_wc_opcode */
+	uint8_t status;	  /* enum ibv_wc_status */
+	uint8_t wc_flags; /* IBV_WC_* */
+	bool is_receive, is_solicited;
 };
+
+_Static_assert(sizeof(struct cq_entry) == 64, "an entry is a line of the cache");
+_Static_assert(REASON_COUNT <= UINT16_MAX, "reasons fit an entry");
+
+static inline struct cq_entry cq_entry_of(const struct completion *completion, void *owner,
+					  uint32_t qpn, uint64_t timestamp_ns)
+{
+	return (struct cq_entry){
+		.wr_id = completion->wr_id,
+		.owner = owner,
+		.timestamp_ns = timestamp_ns,
+		.srq = completion->srq,
+		.slot = completion->srq ? completion->srq_slot : completion->slots_released,
+		.qpn = qpn,
+		.byte_len = completion->byte_len,
+		.immediate = completion->immediate,
+		.source_qpn = completion->source_qpn,
+		.source_lid = completion->source_lid,
+		.reason = (uint16_t)completion->complaint.reason,
+		.opcode = (uint16_t)completion->opcode,
+		.status = (uint8_t)completion->status,
+		.wc_flags = (uint8_t)completion->wc_flags,
+		.is_receive = completion->is_receive,
+		.is_solicited = completion->is_solicited,
+	};
+}
 
 enum cq_arm { CQ_NOT_ARMED, CQ_ARMED_SOLICITED, CQ_ARMED_ALL };
 

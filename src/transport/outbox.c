@@ -7,7 +7,8 @@ struct completion *outbox_add_completion(struct outbox *out)
 
 	VBN_ASSERT(out->completion_count < OUTBOX_COMPLETIONS);
 	completion = &out->completions[out->completion_count++];
-	memset(completion, 0, sizeof(*completion));
+	memset(completion, 0, offsetof(struct completion, complaint));
+	completion->complaint.reason = REASON_NONE;
 	return completion;
 }
 

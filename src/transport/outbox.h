@@ -72,7 +72,7 @@ struct completion {
 	/* Of a receive that an SRQ gave: polling gives back this slot of it instead. */
 	struct srq *srq;
 	uint32_t srq_slot;
-	struct complaint complaint; /* why, unless status is success */
+	struct complaint complaint; /* why, unless status is success: then only the reason is set */
 };
 
 struct outbox {
@@ -107,7 +107,7 @@ static inline struct packet_out *outbox_add_packet(struct outbox *out)
 	memset(packet, 0, sizeof(*packet));
 	return packet;
 }
-/* The same. */
+/* The same, but that of the complaint, which nobody reads without a reason, only that is cleared. */
 struct completion *outbox_add_completion(struct outbox *out);
 /* An event that does not fit is one too many for any program; it is an assertion. */
 void outbox_add_event(struct outbox *out, enum ibv_event_type event);

@@ -15,8 +15,7 @@
 static void mark_flushed(const struct qp *qp, struct completion *completion)
 {
 	completion->status = IBV_WC_WR_FLUSH_ERR;
-	completion->complaint.reason = REASON_FLUSHED;
-	completion->complaint.qpn = qp->number;
+	completion->complaint = (struct complaint){.reason = REASON_FLUSHED, .qpn = qp->number};
 }
 
 bool qp_flush_sends(struct qp *qp, struct outbox *out)

@@ -350,6 +350,11 @@ static bool holds_acknowledgement(const struct qp *qp, struct rc_responder *resp
 	return core->now < responder->ack_held_until;
 }
 
+bool qp_hold_ack(struct qp *qp, const struct core *core)
+{
+	return qp->responder.ack_is_due && holds_acknowledgement(qp, &qp->responder, core);
+}
+
 bool rc_replay_output(struct qp *qp, const struct core *core, struct outbox *out)
 {
 	struct rc_responder *responder = &qp->responder;

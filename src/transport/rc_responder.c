@@ -198,7 +198,8 @@ static enum reason receive_expected(struct qp *qp, const struct packet *packet,
 	/* A wave that begins at E: whatever was seen behind E before belongs to an older one. */
 	if (reason != REASON_NONE)
 		responder->gap_last_psn = packet->psn;
-	rc_responder_run_held(qp, core, out);
+	if (responder->held_count)
+		rc_responder_run_held(qp, core, out);
 	return reason;
 }
 

@@ -150,6 +150,16 @@ vbn_time qp_next_deadline(const struct qp *qp);
 vbn_time qp_ack_deadline(const struct qp *qp);
 /* Whether an ACK is held or due, and qp_output() has something to send. */
 bool qp_owes_ack(const struct qp *qp);
+/*
+ * True: all that qp_output() could find to do now is to send or hold the ACK that is owed, if one
+ * is, and no deadline came nearer since it ran last. False says nothing.
+ */
+bool qp_rests(const struct qp *qp);
+/*
+ * What qp_output() does about the ACK that is owed where core.may_hold_ack is set. False: it is not
+ * to be held, or no longer, and qp_output() sends it.
+ */
+bool qp_hold_ack(struct qp *qp, const struct core *core);
 
 /*
  * So many bytes, DIRECT_STEP_BYTES usually, may be moved in the peer's memory (path.reach) by the

@@ -46,32 +46,36 @@ inline read_link(l)
 }
 #endif
 
-inline leave_kick(l)
+/* Whoever let go in between may not have seen the kick. */
+inline try_again(l)
 {
 #ifndef BUG_KICK_AFTER_TRYLOCK
-	is_kicked[l] = true
+	if
+	:: is_locked[l] -> break
+	:: atomic { !is_locked[l] -> is_locked[l] = true }
+	fi
 #else
-	skip
+	break
 #endif
 }
 
 inline serve_link(l)
 {
 	do
-	:: leave_kick(l);
-		if
+	:: if
 		:: is_locked[l] ->
-#ifdef BUG_KICK_AFTER_TRYLOCK
 			is_kicked[l] = true;
-#endif
-			break
+			try_again(l)
 		:: atomic { !is_locked[l] -> is_locked[l] = true }
 		fi;
 #ifdef BUG_KICK_CLEARED_LATE
 		read_link(l);
 		is_kicked[l] = false;
 #else
-		is_kicked[l] = false;
+		if
+		:: is_kicked[l] -> is_kicked[l] = false
+		:: else
+		fi;
 		read_link(l);
 #endif
 		is_locked[l] = false;

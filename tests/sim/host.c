@@ -185,15 +185,13 @@ struct host_qp *host_add_qp(struct host *host, const struct host_qp_plan *plan)
 /* The slot of a completion that was polled, or is dropped with its QP. */
 static void return_slot(const struct cq_entry *entry)
 {
-	const struct completion *completion = &entry->completion;
 	struct qp *qp = ((struct host_qp *)entry->owner)->qp;
-	struct work_queue *work = completion->is_receive ? &qp->recv_queue : &qp->send_queue;
+	struct work_queue *work = entry->is_receive ? &qp->recv_queue : &qp->send_queue;
 
-	if (completion->srq)
-		srq_release(completion->srq, completion->srq_slot);
+	if (entry->srq)
+		srq_release(entry->srq, entry->slot);
 	else
-		atomic_store_explicit(&work->released, completion->slots_released,
-				      memory_order_release);
+		atomic_store_explicit(&work->released, entry->slot, memory_order_release);
 }
 
 static void purge_cqs(struct host_qp *qp)
@@ -346,13 +344,34 @@ int host_post_recv(struct host_qp *qp, const struct ibv_recv_wr *wr)
 	return error;
 }
 
+/* What is left of it in its queue. */
+static struct completion completion_of(const struct cq_entry *entry)
+{
+	return (struct completion){
+		.wr_id = entry->wr_id,
+		.status = (enum ibv_wc_status)entry->status,
+		.opcode = (enum ibv_wc_opcode)entry->opcode,
+		.byte_len = entry->byte_len,
+		.immediate = entry->immediate,
+		.wc_flags = entry->wc_flags,
+		.source_qpn = entry->source_qpn,
+		.source_lid = entry->source_lid,
+		.is_receive = entry->is_receive,
+		.is_solicited = entry->is_solicited,
+		.slots_released = entry->srq ? 0 : entry->slot,
+		.srq = entry->srq,
+		.srq_slot = entry->srq ? entry->slot : 0,
+		.complaint.reason = (enum reason)entry->reason,
+	};
+}
+
 bool host_poll(struct host_cq *cq, struct completion *completion, struct host_qp **qp)
 {
 	const struct cq_entry *entry = completion_queue_peek(&cq->queue);
 
 	if (!entry)
 		return false;
-	*completion = entry->completion;
+	*completion = completion_of(entry);
 	*qp = entry->owner;
 	return_slot(entry);
 	completion_queue_pop(&cq->queue);

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "sim/copy.h"
 #include "sim/host.h"
+#include "transport/counting.h"
 #include "wire/icrc.h"
 
 /* More calls than any honest output needs; a transport that never rests is found. */
@@ -119,7 +120,7 @@ static bool send_packet(struct host_qp *qp, const struct packet_out *out)
 static void push_completion(struct host_qp *qp, const struct completion *completion)
 {
 	struct host_cq *cq = completion->is_receive ? qp->recv_cq : qp->send_cq;
-	struct cq_entry entry = {.completion = *completion, .owner = qp, .qpn = qp->qp->number};
+	struct cq_entry entry = cq_entry_of(completion, qp, qp->qp->number, 0);
 	struct trace_place place = place_of(qp);
 
 	trace_completion(&qp->host->world->trace, &place, completion);
@@ -196,6 +197,23 @@ static void set_timer(struct host_qp *qp)
 	world_schedule(world, due, run_timer, qp, due);
 }
 
+/* A QP that rests has nothing to say but an ACK, if it owes one. */
+static bool output_checked(struct host_qp *qp, const struct core *core, struct outbox *out)
+{
+	bool rests = qp_rests(qp->qp);
+	struct outbox_mark mark = outbox_mark(out);
+	uint32_t packets_max = mark.packet_count + qp_owes_ack(qp->qp);
+	uint32_t event_count = out->event_count;
+	vbn_time deadline = qp_next_deadline(qp->qp);
+	bool has_more = qp_output(qp->qp, core, out);
+
+	if (rests && (has_more || out->packet_count > packets_max ||
+		      out->completion_count > mark.completion_count ||
+		      out->event_count > event_count || qp_next_deadline(qp->qp) < deadline))
+		world_fail(qp->host->world, "rest", "a QP that rests had something to do");
+	return has_more;
+}
+
 /* Output after the outbox holds what qp_receive() left there; an ACK may stay if @may_hold_ack. */
 static void finish_output(struct host_qp *qp, bool may_hold_ack)
 {
@@ -209,7 +227,7 @@ static void finish_output(struct host_qp *qp, bool may_hold_ack)
 	core.paces_datagrams = host->limits.datagram_batch;
 	core.datagrams_max = host->limits.datagram_batch;
 	do {
-		has_more = qp_output(qp->qp, &core, out);
+		has_more = output_checked(qp, &core, out);
 		has_more |= !carry_out(qp, out);
 		if (++rounds > OUTPUT_ROUNDS_MAX) {
 			world_fail(host->world, "deadline", "output never ends");

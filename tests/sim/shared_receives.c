@@ -220,9 +220,9 @@ void shared_receives_hand_over_all(struct endpoint *end)
 	for (uint32_t i = 0; i < queue->count; i++) {
 		const struct cq_entry *entry = &queue->entries[(queue->head + i) % queue->capacity];
 
-		if (entry->owner == end->qp && entry->completion.is_receive)
-			shared_receives_hand_over(shared_receives_of(end, entry->completion.srq),
-						  end, entry->completion.wr_id);
+		if (entry->owner == end->qp && entry->is_receive)
+			shared_receives_hand_over(shared_receives_of(end, entry->srq), end,
+						  entry->wr_id);
 	}
 	if (qp->srq_slot != SRQ_NO_SLOT)
 		shared_receives_hand_over(shared_receives_of(end, qp->srq), end,

@@ -42,6 +42,11 @@
 #define UNANSWERED_BYTES_MAX (4 << 20)
 /* A program that ends waits so long for a peer that takes nothing. */
 #define FINISH_NS (500 * VBN_MILLISECOND)
+/*
+ * After so many lines the reader looks whether the writer waits for room, which takes a fence. Who waits has seen
+ * a full ring, so that more than these are still to be read when he said so.
+ */
+#define TELL_LINES (RING_LINES / 4)
 /* How often to look where nobody can wake us. */
 #define DEAF_NS VBN_MILLISECOND
 /* So old may be what we show of our looking: the peer reads it for each request, and would wait. */
@@ -70,7 +75,8 @@ struct peer {
 	_Atomic uint64_t inbound_members; /* whose session is to be read */
 	struct ring_reader reader;	  /* of who receives, as what follows */
 	bool is_told_broken;
-	vbn_time shown_until; /* served_at is young enough */
+	uint64_t told_position; /* of the reader when it looked whether the writer waits */
+	vbn_time shown_until;	/* served_at is young enough */
 };
 
 struct shm_link {
@@ -344,9 +350,14 @@ static void deliver(const struct ring_packet *found, struct link_sink *sink)
 		sink->deliver(sink, &packet);
 }
 
-/* The peer waits for room, and nobody polls there. */
+/* Where the peer waits for room, and nobody polls there. */
 static void tell_writer(struct shm_link *shm, struct peer *peer)
 {
+	uint64_t position = atomic_load_explicit(&peer->reader.position, memory_order_relaxed);
+
+	if (position - peer->told_position < TELL_LINES)
+		return;
+	peer->told_position = position;
 	if (!ring_reader_must_tell(&peer->reader))
 		return;
 	pthread_mutex_lock(&peer->lock);
@@ -375,6 +386,7 @@ static uint32_t read_peer(struct shm_link *shm, struct peer *peer, struct link_s
 	if (members != atomic_load_explicit(&reader->members, memory_order_relaxed)) {
 		ring_reader_begin(reader, peer->inbound, members);
 		peer->is_told_broken = false;
+		peer->told_position = 0;
 		peer->shown_until = 0;
 	}
 	while (taken < budget && ring_reader_look(reader, &packet)) {

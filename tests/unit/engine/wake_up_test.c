@@ -201,7 +201,7 @@ static void a_held_ack_leaves_without_a_further_call(void **state)
 		answer_at_once(&pair);
 		send_the_last(&pair);
 		assert_int_equal(side_wait(&pair.a).status, IBV_WC_SUCCESS);
-		assert_int_equal(timers_next(&pair.b.engine->held_acks), VBN_TIME_NEVER);
+		assert_int_equal(held_acks_next(&pair.b.engine->held_acks), VBN_TIME_NEVER);
 	}
 	pair_close(&pair);
 }
@@ -235,7 +235,7 @@ static void an_ack_held_for_a_write_leaves_without_a_further_call(void **state)
 		answer_writes_at_once(&pair);
 		side_post(&pair.a, pair.a.qp, IBV_WR_RDMA_WRITE, 2, 64, 64, &pair.b, 0);
 		assert_int_equal(side_wait(&pair.a).status, IBV_WC_SUCCESS);
-		assert_int_equal(timers_next(&pair.b.engine->held_acks), VBN_TIME_NEVER);
+		assert_int_equal(held_acks_next(&pair.b.engine->held_acks), VBN_TIME_NEVER);
 	}
 	pair_close(&pair);
 }

@@ -25,7 +25,7 @@ static struct cq_entry entry_of(uint64_t wr_id, const void *owner)
 {
 	struct cq_entry entry = {.owner = (void *)(uintptr_t)owner};
 
-	entry.completion.wr_id = wr_id;
+	entry.wr_id = wr_id;
 	return entry;
 }
 
@@ -41,7 +41,7 @@ static void expect_next(struct completion_queue *queue, uint64_t wr_id)
 	const struct cq_entry *entry = completion_queue_peek(queue);
 
 	assert_non_null(entry);
-	assert_int_equal(entry->completion.wr_id, wr_id);
+	assert_int_equal(entry->wr_id, wr_id);
 	completion_queue_pop(queue);
 }
 
@@ -104,11 +104,11 @@ static void solicited_arming_waits_for_solicited_or_error(void **state)
 	(void)state;
 	completion_queue_arm(&queue, true);
 	assert_int_equal(completion_queue_push(&queue, &entry), CQ_PUSHED);
-	entry.completion.is_solicited = true;
+	entry.is_solicited = true;
 	assert_int_equal(completion_queue_push(&queue, &entry), CQ_PUSHED_NOTIFY);
 	completion_queue_arm(&queue, true);
-	entry.completion.is_solicited = false;
-	entry.completion.status = IBV_WC_WR_FLUSH_ERR;
+	entry.is_solicited = false;
+	entry.status = IBV_WC_WR_FLUSH_ERR;
 	assert_int_equal(completion_queue_push(&queue, &entry), CQ_PUSHED_NOTIFY);
 	assert_int_equal(completion_queue_push(&queue, &entry), CQ_PUSHED);
 }
@@ -209,8 +209,8 @@ static enum cq_push_result push_as(struct completion_queue *queue, enum ibv_wc_s
 {
 	struct cq_entry entry = entry_of(0, NULL);
 
-	entry.completion.status = status;
-	entry.completion.is_solicited = is_solicited;
+	entry.status = (uint8_t)status;
+	entry.is_solicited = is_solicited;
 	return completion_queue_push(queue, &entry);
 }
 
