@@ -242,12 +242,11 @@ static void tell_left_behind(struct engine_cq *cq)
 		raise_event(cq);
 }
 
-static int take(struct engine_cq *cq, int count, struct ibv_wc *entries)
+/* After @taken that the caller has already. */
+static int take(struct engine_cq *cq, int taken, int count, struct ibv_wc *entries)
 {
-	int taken = 0;
-
 	if (looks_empty(cq))
-		return 0;
+		return taken;
 	pthread_mutex_lock(&cq->lock);
 	while (taken < count && take_oldest(cq, &entries[taken], NULL))
 		taken++;
@@ -322,14 +321,32 @@ int engine_cq_moderate(struct engine_cq *cq, uint32_t count, uint32_t period_us)
 	return 0;
 }
 
+/* Two threads at work may have asked for the time in the other order. */
+static void stamp(struct engine_cq *cq, struct cq_entry *entry)
+{
+	if (entry->timestamp_ns < cq->last_stamp)
+		entry->timestamp_ns = cq->last_stamp;
+	cq->last_stamp = entry->timestamp_ns;
+}
+
+bool cq_give(struct engine_cq *cq, struct cq_entry *entry, struct poll_room *room)
+{
+	const struct completion_queue *queue = &cq->queue;
+
+	if (room->taken == room->count || queue->count || queue->arm != CQ_NOT_ARMED ||
+	    queue->has_overrun)
+		return false;
+	stamp(cq, entry);
+	fill_wc(entry, &room->entries[room->taken++]);
+	return_slots(entry);
+	return true;
+}
+
 enum cq_push_result cq_push(struct engine_cq *cq, struct cq_entry *entry)
 {
 	enum cq_push_result result;
 
-	/* Two threads at work may have asked for the time in the other order. */
-	if (entry->timestamp_ns < cq->last_stamp)
-		entry->timestamp_ns = cq->last_stamp;
-	cq->last_stamp = entry->timestamp_ns;
+	stamp(cq, entry);
 	if (cq->ignores_overrun && cq->queue.count == cq->queue.capacity) {
 		return_slots(completion_queue_peek(&cq->queue));
 		completion_queue_pop(&cq->queue);
@@ -384,14 +401,14 @@ static void wait_politely(struct engine_cq *cq, vbn_time now)
 }
 
 /* Does the NIC's work for one who polls. False: there was none. */
-static bool work(struct engine_cq *cq)
+static bool work(struct engine_cq *cq, struct poll_room *room)
 {
 	struct engine *engine = cq->engine;
-	struct audience audience = {.cq = cq};
+	struct audience audience = {.cq = cq, .room = room};
 	bool has_found;
 
 	engine_call_begin(engine);
-	has_found = progress_rings(engine, cq);
+	has_found = progress_rings(engine, &audience);
 	if (!has_found && progress_is_due(engine)) {
 		audience.now = clock_now();
 		atomic_store_explicit(&engine->last_poll, audience.now, memory_order_relaxed);
@@ -407,14 +424,17 @@ static bool work(struct engine_cq *cq)
 
 int engine_cq_poll(struct engine_cq *cq, int count, struct ibv_wc *entries)
 {
+	struct poll_room room = {.entries = entries, .count = count};
 	int taken;
 
 	if (engine_is_inherited(cq->engine))
 		return -EIO;
-	taken = take(cq, count, entries);
-	if (taken || count <= 0 || !work(cq))
+	taken = take(cq, 0, count, entries);
+	if (taken || count <= 0)
 		return taken;
-	return take(cq, count, entries);
+	if (!work(cq, &room) && !room.taken)
+		return 0;
+	return take(cq, room.taken, count, entries);
 }
 
 int engine_cq_take(struct engine_cq *cq, bool works, struct engine_completion *completion)
@@ -423,7 +443,7 @@ int engine_cq_take(struct engine_cq *cq, bool works, struct engine_completion *c
 		return -EIO;
 	if (take_one(cq, completion))
 		return 1;
-	return works && work(cq) && take_one(cq, completion);
+	return works && work(cq, NULL) && take_one(cq, completion);
 }
 
 void engine_cq_stop_taking(struct engine_cq *cq)

@@ -91,6 +91,7 @@ struct engine_link {
 	pthread_mutex_t receive_lock;
 	_Atomic bool is_kicked; /* somebody wanted to receive while it was locked */
 	_Atomic vbn_time last_traffic;
+	struct pass *pass; /* of who polls rings, under the lock; NULL: not needed yet */
 	struct flow inbound;
 };
 
@@ -351,8 +352,14 @@ void srq_return_slot(struct srq *srq, uint32_t slot);
 void cq_purge(struct engine_cq *cq, const struct engine_qp *qp);
 void cq_purge_srq(struct engine_cq *cq, const struct engine_srq *srq);
 
+struct poll_room;
 /* cq.c: appends an entry; stamps it no earlier than those before. The CQ's lock is held. */
 enum cq_push_result cq_push(struct engine_cq *cq, struct cq_entry *entry);
+/*
+ * cq.c: the same for a poller that waits for it: as if it had been pushed and polled. False: it has to be pushed,
+ * for others are before it, the program wants an event, or there is no room. The CQ's lock is held.
+ */
+bool cq_give(struct engine_cq *cq, struct cq_entry *entry, struct poll_room *room);
 /* cq.c: raises the events that moderation has held until @now. */
 void cq_serve_held_events(struct engine *engine, vbn_time now);
 
@@ -385,9 +392,15 @@ void wait_until_idle(const struct mr_slot *slot);
 
 /* progress.c */
 struct pass;
+/* Where a poller of a CQ wants completions, which then need not pass through the queue (cq_give()). */
+struct poll_room {
+	struct ibv_wc *entries;
+	int count, taken;
+};
 /* Who looks at once at what comes: a poller of a CQ, or a thread that waits for events. */
 struct audience {
 	struct engine_cq *cq;
+	struct poll_room *room; /* of who polls it; NULL: he takes from the queue */
 	struct event_queue *events;
 	vbn_time now; /* when it looked; 0: not known */
 };
@@ -405,7 +418,7 @@ bool progress_is_due(const struct engine *engine);
  * The part of it that nobody should wait for: what processes of this host have written for us. Looks
  * again and again for an instant, which costs less than all the rest that progress() looks after.
  */
-bool progress_rings(struct engine *engine, struct engine_cq *cq);
+bool progress_rings(struct engine *engine, const struct audience *audience);
 /* Acknowledgements that are held leave now: the program is going to wait. */
 void progress_release_acks(struct engine *engine);
 /* The same when the program ends. Waits for no lock. */

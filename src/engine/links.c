@@ -15,6 +15,7 @@
 #include "engine/address_claim.h"
 #include "engine/engine_state.h"
 #include "engine/explain.h"
+#include "engine/pass.h"
 #include "engine/sharing.h"
 
 static const char *address_text(const struct link_address *address, char *text)
@@ -347,6 +348,8 @@ void links_close_all(struct engine *engine)
 		entry->link->ops->close(entry->link);
 		descriptor_close(&entry->claim);
 		pthread_mutex_destroy(&entry->receive_lock);
+		if (entry->pass)
+			pass_end(entry->pass);
 	}
 	atomic_store(&engine->link_count, 0);
 	engine->self_link = engine->shm_link = NULL;

@@ -30,10 +30,9 @@ static struct pass *take_spare(void)
 	return pass;
 }
 
-static struct pass *begin(struct engine *engine, vbn_time now, const struct copier *copier)
+static struct pass *begin(struct pass *pass, struct engine *engine, vbn_time now,
+			  const struct copier *copier)
 {
-	struct pass *pass = take_spare();
-
 	pass->touched_count = 0;
 	pass->audience = (struct audience){0};
 	pass->has_told = false;
@@ -58,12 +57,19 @@ struct pass *pass_begin(struct engine *engine)
 
 struct pass *pass_begin_at(struct engine *engine, vbn_time now)
 {
-	return begin(engine, now, fault_guard_copier(now));
+	return begin(take_spare(), engine, now, fault_guard_copier(now));
 }
 
 struct pass *pass_begin_with(struct engine *engine, const struct copier *copier)
 {
-	return begin(engine, clock_now(), copier);
+	return begin(take_spare(), engine, clock_now(), copier);
+}
+
+struct pass *pass_begin_kept(struct pass **kept, struct engine *engine, vbn_time now)
+{
+	if (!*kept)
+		*kept = take_spare();
+	return begin(*kept, engine, now, fault_guard_copier(now));
 }
 
 void pass_end(struct pass *pass)

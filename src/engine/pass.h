@@ -34,5 +34,10 @@ struct pass *pass_begin_at(struct engine *engine, vbn_time now);
 /* The same for one that has just asked for the copier. */
 struct pass *pass_begin_with(struct engine *engine, const struct copier *copier);
 void pass_end(struct pass *pass);
+/*
+ * The same in a pass that the caller keeps: *@kept is NULL at first. What belongs to one lock needs no exchange
+ * with others for each turn. pass_end() when it is needed no more.
+ */
+struct pass *pass_begin_kept(struct pass **kept, struct engine *engine, vbn_time now);
 
 #endif

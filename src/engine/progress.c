@@ -257,22 +257,49 @@ bool progress(struct engine *engine, bool all, const struct audience *audience)
 	return has_found;
 }
 
-bool progress_rings(struct engine *engine, struct engine_cq *cq)
+/* Before anything else of a poll: the program polls on, and so did not answer. */
+static void send_held_acks(struct engine *engine, vbn_time now)
+{
+	struct pass *pass;
+
+	if (!held_acks_any(&engine->held_acks))
+		return;
+	pass = pass_begin_at(engine, now);
+	held_acks_serve(engine, pass, VBN_TIME_NEVER, true);
+	pass_end(pass);
+}
+
+/* As serve_link(), in the pass of the link. */
+static bool serve_rings(struct engine *engine, struct engine_link *link,
+			const struct audience *audience, vbn_time now)
+{
+	bool has_found = false;
+	int rounds = 0;
+
+	do {
+		struct pass *pass;
+
+		if (!take_receive_lock(link))
+			return has_found;
+		pass = pass_begin_kept(&link->pass, engine, now);
+		pass->audience = *audience;
+		has_found |= read_link(engine, link, pass);
+		pthread_mutex_unlock(&link->receive_lock);
+	} while (atomic_load(&link->is_kicked) && ++rounds < KICK_ROUNDS_MAX);
+	return has_found;
+}
+
+bool progress_rings(struct engine *engine, const struct audience *audience)
 {
 	struct engine_link *link = atomic_load_explicit(&engine->shm_link, memory_order_acquire);
-	struct pass *pass;
-	bool has_found;
+	vbn_time now;
 
 	if (!link || !link_shm_has_packet(engine->rings, RING_LOOKS))
 		return false;
-	pass = pass_begin(engine);
-	pass->audience = (struct audience){.cq = cq, .now = pass->core.now};
-	atomic_store_explicit(&engine->last_poll, pass->core.now, memory_order_relaxed);
-	if (held_acks_any(&engine->held_acks))
-		held_acks_serve(engine, pass, VBN_TIME_NEVER, true);
-	has_found = serve_link(engine, link, pass);
-	pass_end(pass);
-	return has_found;
+	now = clock_now();
+	atomic_store_explicit(&engine->last_poll, now, memory_order_relaxed);
+	send_held_acks(engine, now);
+	return serve_rings(engine, link, audience, now);
 }
 
 void progress_after_send(struct engine *engine)
