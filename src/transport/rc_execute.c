@@ -434,7 +434,7 @@ static enum reason execute(struct qp *qp, struct request *request, const struct 
 	return execute_atomic(qp, request, &access);
 }
 
-static enum reason check_and_execute(struct qp *qp, struct request *request,
+static inline enum reason check_and_execute(struct qp *qp, struct request *request,
 				     const struct core *core, struct outbox *out)
 {
 	enum reason reason = check_opcode(qp, request);

@@ -2,13 +2,6 @@
 /* The one place that knows of both kinds of receive queue. */
 #include "transport/receive.h"
 
-#include "transport/srq.h"
-
-static bool own_ring_has_one(const struct qp *qp)
-{
-	return qp->recv_queue.done != qp->recv_queue.posted;
-}
-
 /* An XRC_RECV QP has its SRQ only while it has a WQE of it. */
 static void let_go(struct qp *qp)
 {
@@ -17,10 +10,8 @@ static void let_go(struct qp *qp)
 		qp->srq = NULL;
 }
 
-bool receive_take(struct qp *qp)
+bool receive_take_shared(struct qp *qp)
 {
-	if (!qp->srq)
-		return own_ring_has_one(qp);
 	/* A message that broke off on an unreliable connection has left one behind. */
 	if (qp->srq_slot == SRQ_NO_SLOT)
 		qp->srq_slot = srq_take(qp->srq);
@@ -29,17 +20,6 @@ bool receive_take(struct qp *qp)
 		return false;
 	}
 	return true;
-}
-
-const struct recv_wqe *receive_taken(const struct qp *qp)
-{
-	return qp->srq ? srq_wqe_at(qp->srq, qp->srq_slot)
-		       : recv_wqe_at(&qp->recv_queue, qp->recv_queue.done);
-}
-
-uint32_t receive_pd(const struct qp *qp)
-{
-	return qp->srq ? qp->srq->pd : qp->pd;
 }
 
 struct completion *receive_complete(struct qp *qp, struct outbox *out)
@@ -64,7 +44,7 @@ struct completion *receive_complete(struct qp *qp, struct outbox *out)
 /* What waits in an SRQ is for others to take. */
 bool receive_take_to_flush(struct qp *qp)
 {
-	return qp->srq ? qp->srq_slot != SRQ_NO_SLOT : own_ring_has_one(qp);
+	return qp->srq ? qp->srq_slot != SRQ_NO_SLOT : receive_ring_has_one(qp);
 }
 
 void receive_forget(struct qp *qp)

@@ -12,13 +12,35 @@
 
 #include "transport/outbox.h"
 #include "transport/qp.h"
+#include "transport/srq.h"
+
+static inline bool receive_ring_has_one(const struct qp *qp)
+{
+	return qp->recv_queue.done != qp->recv_queue.posted;
+}
+
+/* receive_take() where there is an SRQ. */
+bool receive_take_shared(struct qp *qp);
 
 /* For a message that begins to need one. False: there is none. */
-bool receive_take(struct qp *qp);
+static inline bool receive_take(struct qp *qp)
+{
+	return qp->srq ? receive_take_shared(qp) : receive_ring_has_one(qp);
+}
+
 /* The one taken; there must be one. */
-const struct recv_wqe *receive_taken(const struct qp *qp);
+static inline const struct recv_wqe *receive_taken(const struct qp *qp)
+{
+	return qp->srq ? srq_wqe_at(qp->srq, qp->srq_slot)
+		       : recv_wqe_at(&qp->recv_queue, qp->recv_queue.done);
+}
+
 /* Whose keys its list names. */
-uint32_t receive_pd(const struct qp *qp);
+static inline uint32_t receive_pd(const struct qp *qp)
+{
+	return qp->srq ? qp->srq->pd : qp->pd;
+}
+
 /*
  * Adds the completion of the one taken, which is taken no longer: in success, with nothing
  * else said about the message.

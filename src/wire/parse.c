@@ -14,7 +14,7 @@
 #define EXTENSIONS_END offsetof(struct packet, payload)
 
 /* Reserved bits of the BTH are ignored, as IBA 9.2 demands of receivers. */
-static void parse_bth(const uint8_t *bytes, struct packet *packet)
+static inline void parse_bth(const uint8_t *bytes, struct packet *packet)
 {
 	uint32_t first = load_be32(bytes);
 	uint32_t second = load_be32(bytes + 4);

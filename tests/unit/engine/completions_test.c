@@ -281,6 +281,52 @@ static void solicited_only_waits_for_those(void **state)
 }
 
 /* Two events, one read: the descriptor stays readable; an edge is seen for each push. */
+/* What a poll brings about itself and what it leaves behind for the next come in one order. */
+static void polls_of_few_keep_the_order(void **state)
+{
+	struct ibv_wc entries[3];
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, &over_udp);
+	for (uint32_t round = 0; round < 20; round++) {
+		uint64_t next = 0;
+		int count;
+
+		for (uint64_t i = 0; i < 16; i++)
+			side_post_recv(&pair.b, pair.b.qp, i, 0, 64);
+		for (uint64_t i = 0; i < 16; i++)
+			side_post(&pair.a, pair.a.qp, IBV_WR_SEND, i, 0, 64, &pair.b, 0);
+		while (next < 16) {
+			count = engine_cq_poll(pair.b.cq, 1 + (int)(round % 3), entries);
+			for (int i = 0; i < count; i++)
+				assert_int_equal(entries[i].wr_id, next++);
+		}
+		for (uint64_t i = 0; i < 16; i++)
+			assert_int_equal(side_wait(&pair.a).wr_id, i);
+	}
+	pair_close(&pair);
+}
+
+/* The program polls an armed queue, and takes what the event is about: it is raised all the same. */
+static void a_poll_of_an_armed_queue_raises_the_event(void **state)
+{
+	struct pair pair;
+
+	(void)state;
+	pair_open(&pair, &with_channels);
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(engine_cq_arm(pair.b.cq, false), 0);
+		send_one(&pair, 1, 0);
+		assert_int_equal(side_wait(&pair.b).wr_id, 1);
+		take_event(&pair.b);
+		send_one(&pair, 2, 0);
+		assert_int_equal(side_wait(&pair.b).wr_id, 2);
+		assert_no_event(&pair.b);
+	}
+	pair_close(&pair);
+}
+
 static void the_descriptor_counts(void **state)
 {
 	struct epoll_event wanted = {.events = EPOLLIN | EPOLLET}, got;
@@ -349,6 +395,8 @@ int main(void)
 		cmocka_unit_test(resizing_below_the_queued_is_refused),
 		cmocka_unit_test(arming_is_for_the_next_one),
 		cmocka_unit_test(solicited_only_waits_for_those),
+		cmocka_unit_test(polls_of_few_keep_the_order),
+		cmocka_unit_test(a_poll_of_an_armed_queue_raises_the_event),
 		cmocka_unit_test(the_descriptor_counts),
 		cmocka_unit_test(a_qp_goes_in_the_middle_of_a_batch),
 	};
