@@ -435,7 +435,7 @@ static enum reason execute(struct qp *qp, struct request *request, const struct 
 }
 
 static inline enum reason check_and_execute(struct qp *qp, struct request *request,
-				     const struct core *core, struct outbox *out)
+					    const struct core *core, struct outbox *out)
 {
 	enum reason reason = check_opcode(qp, request);
 
