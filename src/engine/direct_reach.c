@@ -22,7 +22,7 @@ struct direct_reach {
 	uint32_t cell;
 	struct published_request request; /* what is the same for all */
 	struct published_known known[KNOWN_KEYS];
-	uint32_t vm_bytes_min;		  /* of messages for which the system's calls pay */
+	uint32_t vm_bytes_min; /* of messages for which the system's calls pay */
 	bool uses_mappings;
 	struct mapped_memory mapped;
 };
@@ -196,8 +196,7 @@ static bool write_there(struct direct_reach *reach, const struct reach_step *ste
 {
 	struct announcement *cell = &reach->peer->announcements->cells[reach->cell];
 	uint32_t number = announcement_begin(cell, step->key, reach->request.qpn);
-	bool is_moved = ask_tables(reach, grant) &&
-			move(reach, grant, step, number);
+	bool is_moved = ask_tables(reach, grant) && move(reach, grant, step, number);
 
 	announcement_end(cell);
 	return is_moved;
@@ -206,8 +205,7 @@ static bool write_there(struct direct_reach *reach, const struct reach_step *ste
 static bool read_there(struct direct_reach *reach, const struct reach_step *step,
 		       struct published_grant *grant)
 {
-	bool is_moved = ask_tables(reach, grant) &&
-			move(reach, grant, step, 0);
+	bool is_moved = ask_tables(reach, grant) && move(reach, grant, step, 0);
 
 	/* Whether it still stands is looked at behind it. */
 	atomic_thread_fence(memory_order_seq_cst);
@@ -249,8 +247,7 @@ static bool is_granted(struct reach *base, const struct reach_step *step)
 	struct published_grant grant;
 
 	ask_for(reach, step);
-	return ask_tables(reach, &grant) &&
-	       has_way(reach, &grant, step);
+	return ask_tables(reach, &grant) && has_way(reach, &grant, step);
 }
 
 static bool access_peer(struct reach *base, const struct reach_step *step)
@@ -288,8 +285,7 @@ static enum reach_outcome atomic_at_peer(struct reach *base, const struct reach_
 		return REACH_NOT;
 	ask(reach, atomic->key, IBV_ACCESS_REMOTE_ATOMIC, atomic->address, ATOMIC_BYTES);
 	announcement_begin(cell, atomic->key, reach->request.qpn);
-	if (ask_tables(reach, &grant) &&
-	    is_alive(reach, atomic->now))
+	if (ask_tables(reach, &grant) && is_alive(reach, atomic->now))
 		there = mapped_find(&reach->mapped, reach->qp->engine, reach->peer, atomic->key,
 				    &grant, grant.address, ATOMIC_BYTES);
 	if (there) {
