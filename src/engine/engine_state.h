@@ -440,7 +440,7 @@ void run_owed_ack(struct engine_qp *qp, struct pass *pass);
 void run_qp(struct engine_qp *qp, struct pass *pass);
 /*
  * What was just posted, as far as it takes no more than memory of the peer's (direct.h): no pass, no packet, no
- * timer. @core needs the time of clock_coarse() only. Its lock is held. False: there is more to
+ * timer, and what was granted last (qp_grant_direct()). @core needs the time of clock_coarse() only. Its lock is held. False: there is more to
  * do, and run_qp() does it.
  */
 bool run_straight(struct engine_qp *qp, const struct core *core);

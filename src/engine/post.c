@@ -54,10 +54,20 @@ static int post_one(struct engine_qp *qp, const struct ibv_send_wr *wr, enum pos
 	return 0;
 }
 
-/* The QP's lock is held. */
+/* An acknowledgement that waits for the program's answer goes along with it, in the usual way. */
+static bool goes_straight(const struct engine_qp *qp)
+{
+	return qp->direct.reach && !qp->told_at;
+}
+
+/*
+ * The QP's lock is held. What can be done right away is done before the next one is looked at: whoever
+ * waits for the first of a list does not wait for the posting of the last.
+ */
 static struct post_result post_sends(struct engine_qp *qp, struct ibv_send_wr *list,
 				     enum post_form form, const struct core *core)
 {
+	bool is_straight = form == POST_LIST && goes_straight(qp);
 	struct post_result result = {0};
 
 	for (; list; list = list->next) {
@@ -67,6 +77,7 @@ static struct post_result post_sends(struct engine_qp *qp, struct ibv_send_wr *l
 			break;
 		}
 		result.posted++;
+		is_straight = is_straight && run_straight(qp, core);
 	}
 	return result;
 }
@@ -100,11 +111,11 @@ static struct post_result take_in(struct engine_qp *qp, struct ibv_send_wr *list
 	bool is_done;
 
 	pthread_mutex_lock(&qp->lock);
+	qp_grant_direct(qp->qp, DIRECT_STEP_BYTES);
 	result = post_sends(qp, list, form, &core);
 	if (result.error && form == POST_ALL_OR_NOTHING)
 		qp_unpost_sends(qp->qp, result.posted);
-	/* An acknowledgement that waits for the program's answer goes along with it. */
-	is_done = !qp->told_at && run_straight(qp, &core);
+	is_done = goes_straight(qp) && run_straight(qp, &core);
 	if (!is_done) {
 		engine_call_begin(engine);
 		run(qp, core.copier);

@@ -212,7 +212,6 @@ bool run_straight(struct engine_qp *qp, const struct core *core)
 	struct completion completion;
 	bool is_signalled;
 
-	qp_grant_direct(qp->qp, DIRECT_STEP_BYTES);
 	while (!qp_has_started_all(qp->qp)) {
 		if (!qp_perform(qp->qp, core, &completion, &is_signalled))
 			return false;

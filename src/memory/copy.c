@@ -30,8 +30,21 @@ fault:
 	return done;
 }
 
-/* Copies @length bytes in ascending aligned units; how many came through. */
-static size_t copy_ascending(uint8_t *to, const uint8_t *from, size_t length)
+/*
+ * A long body: the processor's own way to copy, which need not fetch the lines that it overwrites as a whole.
+ * Where the reader has them in its cache that is nearly twice as fast. The target is a multiple of 8. How many
+ * bytes came through.
+ */
+static size_t copy_string(uint8_t *to, const uint8_t *from, size_t length)
+{
+	size_t done = move_string(to, from, length / 8) * 8;
+
+	string_fence();
+	return done;
+}
+
+/* Copies @length bytes in aligned units, ascending where they are few; how many came through. */
+static size_t copy_body(uint8_t *to, const uint8_t *from, size_t length)
 {
 	const uintptr_t target = (uintptr_t)to;
 	size_t done = 0;
@@ -45,7 +58,14 @@ static size_t copy_ascending(uint8_t *to, const uint8_t *from, size_t length)
 	ALIGN_BEYOND(2)
 	ALIGN_BEYOND(4)
 	ALIGN_BEYOND(8)
-	if (length - done >= WIDE_BYTES_MIN && wide_is_there()) {
+	if (length - done >= COPY_STRING_BYTES_MIN) {
+		size_t string = (length - done) & ~(size_t)7;
+		size_t moved = copy_string(to + done, from + done, string);
+
+		done += moved;
+		if (moved < string)
+			return done;
+	} else if (length - done >= WIDE_BYTES_MIN && wide_is_there()) {
 		size_t wide, moved;
 
 		ALIGN_BEYOND(16)
@@ -135,7 +155,7 @@ static size_t copy_direct(void *target, const void *source, size_t length)
 	}
 	word = last_word_bytes((uintptr_t)to + length, length);
 	body = length - word;
-	done = copy_ascending(to, from, body);
+	done = copy_body(to, from, body);
 	if (done < body)
 		return done;
 	/* Needed without a body, too: the byte may be the last of several pieces. */

@@ -4,8 +4,9 @@
  *
  * Programs poll the last byte of a buffer that a peer writes, and rely on what a
  * NIC gives them: when that byte is there, all bytes before it are. So every copy
- * into memory of the program runs in ascending order, then a store fence, then
- * the last word by one store. An aligned piece of 8, 4, 2 or 1 bytes is never torn.
+ * into memory of the program moves its body, then comes a store fence, then
+ * the last word by one store. A body below COPY_STRING_BYTES_MIN runs in ascending order; a
+ * longer one in no order, as is fastest. An aligned piece of 8, 4, 2 or 1 bytes is never torn.
  *
  * Memory may have gone away under a registration. A NIC pins it; here an access
  * faults. The instructions that may fault stand in a table (the fixup table),
@@ -36,6 +37,9 @@ struct copier {
 	bool (*fetch_add)(uint64_t *target, uint64_t add, uint64_t *original);
 	bool (*compare_swap)(uint64_t *target, uint64_t compare, uint64_t swap, uint64_t *original);
 };
+
+/* Bodies of at least so many bytes may become visible in any order, before the last word. */
+#define COPY_STRING_BYTES_MIN 2048u
 
 /* Plain loads and stores under the fixup table. Needs the handler installed. */
 extern const struct copier copier_direct;

@@ -62,6 +62,20 @@ static inline void wide_end(void)
 {
 }
 
+static inline size_t move_string(uint8_t *to, const uint8_t *from, size_t words)
+{
+	for (size_t i = 0; i < words; i++)
+		MOVE_8(to, from, i * 8, fault);
+	return words;
+fault:
+	return 0;
+}
+
+static inline void string_fence(void)
+{
+	atomic_thread_fence(memory_order_release);
+}
+
 static inline void store_fence(void)
 {
 	atomic_thread_fence(memory_order_release);

@@ -11,9 +11,10 @@
  * `asm goto` tells the compiler that control may leave each MOVE_n for the
  * landing, hence `done` has its right value there without being stored.
  *
- * Nothing here is non-temporal or `rep movs`, so the processor keeps the order of the stores by
+ * Nothing of the moves is non-temporal, so the processor keeps the order of their stores by
  * itself, and the fence need only keep the compiler's. (A real one would wait until the body is in
- * memory, which is where the peer's cache lines have to come from first.)
+ * memory, which is where the peer's cache lines have to come from first.) Strings keep no order among
+ * their own stores, and have a fence that is one.
  *
  * Wide moves are AVX's, for processors that have it: a body of some hundred bytes and more takes half
  * of the time. They too are stores in ascending order, each within one cache line.
@@ -114,6 +115,24 @@ static inline bool wide_is_there(void)
 static inline void wide_end(void)
 {
 	asm volatile("vzeroupper" : : : "memory");
+}
+
+/* How many of @words words of 8 bytes came through. On a fault the counter says where. */
+static inline size_t move_string(uint8_t *to, const uint8_t *from, size_t words)
+{
+	size_t left = words;
+
+	asm volatile("1:\trep movsq\n"
+		     "2:\n\t" COPY_FIXUP("1b", "2b")
+		     : "+D"(to), "+S"(from), "+c"(left)
+		     :
+		     : "memory");
+	return words - left;
+}
+
+static inline void string_fence(void)
+{
+	asm volatile("sfence" : : : "memory");
 }
 
 static inline void store_fence(void)

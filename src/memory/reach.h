@@ -8,8 +8,7 @@
  * refuses anything by itself: whatever stands in the way, the request goes by packets then, and
  * gets the answer that those bring.
  *
- * A WRITE lands in ascending order, its last word as one piece behind all others, as copy.h
- * promises; what a step has written is seen before what the next one writes. A READ may come in any
+ * A WRITE lands as copy.h promises, its last word as one piece behind all others; what a step has written is seen before what the next one writes. A READ may come in any
  * order.
  */
 #ifndef VBN_MEMORY_REACH_H
