@@ -299,6 +299,41 @@ static void pages_outside_of_the_peers_room_are_not_mapped(void **state)
 	assert_null(find(&peer, 0, ADOPTED_STRIDE_BYTES, far, 0x1000, 1));
 }
 
+/* What is mapped is what the peer said then; where it says otherwise, without a new generation, that is looked at anew. */
+static void a_peer_that_moves_its_bytes_leads_nowhere(void **state)
+{
+	uint32_t slot = host_slot(membership_host(pair.b.engine));
+	struct direct_peer peer = {.slot = slot, .process = 1};
+	uint64_t far = adopted_room_offset(slot) + 99 * ADOPTED_STRIDE_BYTES;
+	struct published_grant grant = {.key = {.generation = 2},
+					.shared_address = 0x1000,
+					.shared_length = 8192,
+					.shared_offset = far};
+	struct mapped_memory memory = {0};
+	struct engine *engine = pair.a.engine;
+	uint8_t *first = mapped_find(&memory, engine, &peer, 5, &grant, 0x1000, 1);
+	uint8_t *second;
+
+	(void)state;
+	assert_non_null(first);
+	assert_ptr_equal(mapped_find(&memory, engine, &peer, 5, &grant, 0x1008, 1), first + 8);
+	first[8] = 0x42;
+	grant.shared_offset += 4096;
+	second = mapped_find(&memory, engine, &peer, 5, &grant, 0x1000, 8192);
+	assert_non_null(second);
+	second[8191] = 1;
+	grant.shared_length = ADOPTED_BYTES_MAX + 1;
+	assert_null(mapped_find(&memory, engine, &peer, 5, &grant, 0x1000 + ADOPTED_BYTES_MAX, 1));
+	grant.shared_length = 8192;
+	grant.shared_offset = UINT64_MAX - 8191;
+	assert_null(mapped_find(&memory, engine, &peer, 5, &grant, 0x1000, 1));
+	grant.shared_offset = far;
+	first = mapped_find(&memory, engine, &peer, 5, &grant, 0x1000, 8192);
+	assert_non_null(first);
+	assert_int_equal(first[8], 0x42);
+	mapped_forget(&memory, engine);
+}
+
 static void a_misaligned_atomic_is_not_executed(void **state)
 {
 	const struct reach_atomic add = {.compare_add = 1, .copier = &copier_direct};
@@ -325,6 +360,7 @@ int main(void)
 		WITH_PAIR(a_stopped_writer_is_outwaited),
 		WITH_PAIR(a_busy_helper_is_not_waited_for),
 		WITH_PAIR(pages_outside_of_the_peers_room_are_not_mapped),
+		WITH_PAIR(a_peer_that_moves_its_bytes_leads_nowhere),
 		cmocka_unit_test(a_misaligned_atomic_is_not_executed),
 	};
 

@@ -110,6 +110,86 @@ static void writes_and_reads_are_done_without_a_packet(void **state)
 }
 
 /* Everything else, and what is too short to pay. */
+static bool perform(struct fixture *f, struct completion *completion, bool *is_signalled)
+{
+	return qp_perform(f->qp, &f->core, completion, is_signalled);
+}
+
+/* With nothing under way, and no output. */
+static void what_was_posted_is_performed(void **state)
+{
+	struct fixture *f = open_direct(&fixture_usual);
+	struct completion completion;
+	bool is_signalled = false;
+
+	(void)state;
+	qp_grant_direct(f->qp, DIRECT_STEP_BYTES);
+	assert_false(perform(f, &completion, &is_signalled));
+	fixture_post(f, IBV_WR_RDMA_WRITE, 512, 3000, 0);
+	fixture_post(f, IBV_WR_RDMA_READ, 8192, 300, 0);
+	assert_false(qp_has_started_all(f->qp));
+	assert_true(perform(f, &completion, &is_signalled));
+	assert_true(is_signalled);
+	assert_int_equal(completion.wr_id, 1);
+	assert_int_equal(completion.status, IBV_WC_SUCCESS);
+	assert_int_equal(completion.opcode, IBV_WC_RDMA_WRITE);
+	assert_memory_equal(target.memory, f->memory + 512, 3000);
+	assert_true(perform(f, &completion, &is_signalled));
+	assert_int_equal(completion.wr_id, 2);
+	assert_int_equal(completion.byte_len, 300);
+	assert_memory_equal(f->memory + 8192, target.memory, 300);
+	assert_true(qp_has_started_all(f->qp));
+	assert_false(perform(f, &completion, &is_signalled));
+	run(f, DIRECT_STEP_BYTES);
+	fixture_expect_nothing(f);
+	assert_int_equal(counted(f, QP_DIRECT_BYTES), 3300);
+	fixture_free(f);
+}
+
+/* Neither it nor output tries again what was tried a moment ago. */
+static void what_cannot_be_performed_is_left_to_output(void **state)
+{
+	struct fixture *f = open_direct(&fixture_usual);
+	uint32_t psn = f->qp->requester.psn_next;
+	struct completion completion;
+	bool is_signalled;
+
+	(void)state;
+	qp_grant_direct(f->qp, DIRECT_STEP_BYTES);
+	fixture_post(f, IBV_WR_SEND, 0, 8, 0);
+	assert_false(perform(f, &completion, &is_signalled));
+	run(f, DIRECT_STEP_BYTES);
+	fixture_expect(f, OPCODE_SEND_ONLY, psn);
+	/* It would overtake. */
+	fixture_post(f, IBV_WR_RDMA_WRITE, 512, 8, 0);
+	assert_false(perform(f, &completion, &is_signalled));
+	assert_int_equal(target.calls, 0);
+	run(f, DIRECT_STEP_BYTES);
+	fixture_expect(f, OPCODE_WRITE_ONLY, psn + 1);
+	fixture_ack(f, psn + 1);
+	fixture_expect_completion(f, 1, IBV_WC_SUCCESS);
+	fixture_expect_completion(f, 2, IBV_WC_SUCCESS);
+	target.calls_allowed = 0;
+	fixture_post(f, IBV_WR_RDMA_WRITE, 512, 8, 0);
+	assert_false(perform(f, &completion, &is_signalled));
+	assert_int_equal(target.calls, 1);
+	run(f, DIRECT_STEP_BYTES);
+	/* Once is enough. */
+	assert_int_equal(target.calls, 1);
+	fixture_expect(f, OPCODE_WRITE_ONLY, psn + 2);
+	/* Half of it is left to output. */
+	fixture_ack(f, psn + 2);
+	fixture_expect_completion(f, 3, IBV_WC_SUCCESS);
+	target.calls_allowed = UINT32_MAX;
+	qp_grant_direct(f->qp, 1000);
+	fixture_post(f, IBV_WR_RDMA_WRITE, 512, 3000, 0);
+	assert_false(perform(f, &completion, &is_signalled));
+	run(f, DIRECT_STEP_BYTES);
+	fixture_expect_completion(f, 4, IBV_WC_SUCCESS);
+	assert_memory_equal(target.memory, f->memory + 512, 3000);
+	fixture_free(f);
+}
+
 static void other_requests_are_packets(void **state)
 {
 	static const struct {
@@ -444,6 +524,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(writes_and_reads_are_done_without_a_packet),
+		cmocka_unit_test(what_was_posted_is_performed),
+		cmocka_unit_test(what_cannot_be_performed_is_left_to_output),
 		cmocka_unit_test(other_requests_are_packets),
 		cmocka_unit_test(behind_what_is_outstanding_a_write_is_packets),
 		cmocka_unit_test(behind_its_own_kind_it_waits_for_its_turn),
