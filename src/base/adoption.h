@@ -24,9 +24,7 @@
 	X(USERFAULT, "userfault", "it is registered with userfaultfd") \
 	X(INHERITANCE, "inheritance", "it is wiped in forked children (MADV_WIPEONFORK)") \
 	X(PINNED, "pinned", "the process has pinned pages, to which a device may write") \
-	X(DESCRIPTOR, "descriptor", \
-	  "the process has a descriptor by which a device or io_uring may use its memory, or " \
-	  "a context of Linux AIO") \
+	X(DESCRIPTOR, "descriptor", "a device, io_uring or Linux AIO may use memory of the process") \
 	X(THREADS, "threads", "other threads run, and VERBENA_ADOPT=all does not say to stop them") \
 	X(UNSTOPPED, "unstopped", "other threads could not be stopped: a signal is blocked, or they sleep in the kernel") \
 	X(BUSY, "busy", "the helper did not come to rest") \

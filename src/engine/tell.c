@@ -60,10 +60,9 @@ static void notify_channel(struct engine_cq *cq, struct pass *pass)
 }
 
 /* The entry is lost, and nobody will poll it. */
-static void note_overrun(struct pushing *pushing, const struct completion *completion,
-			 bool is_first)
+static void note_overrun(struct pushing *pushing, struct engine_cq *cq,
+			 const struct completion *completion, bool is_first)
 {
-	struct engine_cq *cq = pushing->cq;
 	struct event event = {.object = cq->object, .type = IBV_EVENT_CQ_ERR};
 	struct complaint complaint = {.reason = REASON_CQ_OVERRUN, .limit = cq->queue.capacity};
 
@@ -86,17 +85,18 @@ static struct engine_cq *cq_of(const struct engine_qp *qp, const struct completi
 }
 
 /* The program is just polling this CQ, and gets it right away. */
-static bool is_given(struct pushing *pushing, struct cq_entry *entry)
+static bool is_given(struct pushing *pushing, struct engine_cq *cq, struct cq_entry *entry)
 {
 	struct audience *audience = pushing->pass ? &pushing->pass->audience : NULL;
 
-	return audience && pushing->cq == audience->cq && audience->room &&
-	       cq_give(pushing->cq, entry, audience->room);
+	return audience && cq == audience->cq && audience->room &&
+	       cq_give(cq, entry, audience->room);
 }
 
 static void push_completion(struct pushing *pushing, const struct completion *completion)
 {
 	struct engine_qp *qp = pushing->qp;
+	struct engine_cq *cq = cq_of(qp, completion);
 	struct cq_entry entry = cq_entry_of(completion, qp, qp->qp->number, pushing->now);
 
 	if (completion->is_receive)
@@ -105,21 +105,21 @@ static void push_completion(struct pushing *pushing, const struct completion *co
 		let_go(pushing);
 		explain_status(qp, completion);
 	}
-	take_hold(pushing, cq_of(qp, completion));
-	if (is_given(pushing, &entry))
+	take_hold(pushing, cq);
+	if (is_given(pushing, cq, &entry))
 		return;
-	switch (cq_push(pushing->cq, &entry)) {
+	switch (cq_push(cq, &entry)) {
 	case CQ_PUSHED:
 	case CQ_PUSHED_HOLD:
 		break;
 	case CQ_PUSHED_NOTIFY:
-		notify_channel(pushing->cq, pushing->pass);
+		notify_channel(cq, pushing->pass);
 		break;
 	case CQ_OVERRUN_FIRST:
-		note_overrun(pushing, completion, true);
+		note_overrun(pushing, cq, completion, true);
 		break;
 	case CQ_OVERRUN_AGAIN:
-		note_overrun(pushing, completion, false);
+		note_overrun(pushing, cq, completion, false);
 		break;
 	}
 }

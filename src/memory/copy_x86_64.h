@@ -23,6 +23,7 @@
 #define VBN_MEMORY_COPY_X86_64_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define COPY_HAS_FIXUPS 1
