@@ -156,13 +156,16 @@ int port_look_at_own(struct host_ports *ports, const struct host_port *port)
 	return 0;
 }
 
-bool port_may_vanish(struct host_ports *ports, const struct opposition *found, vbn_time deadline)
+bool port_may_vanish(struct host_ports *ports, const struct opposition *found, vbn_time *deadline)
 {
 	struct host *host = ports->host;
+	vbn_time now = clock_now();
 
+	if (!*deadline)
+		*deadline = now + PORT_UNDECIDED_NS;
 	if (host_bury(host, found->slot, found->generation))
 		return true;
-	if (clock_now() >= deadline)
+	if (now >= *deadline)
 		return false;
 	if (found->look.error && host_member_stands(host->user, found->slot))
 		return false;
@@ -172,39 +175,53 @@ bool port_may_vanish(struct host_ports *ports, const struct opposition *found, v
 
 /* --- claiming --- */
 
-/* A tentative claim is made firm, or taken back. */
+static bool is_placed(const struct host_port *port)
+{
+	return port->claim.word & REGISTRY_PORT_TENTATIVE;
+}
+
+/*
+ * Two that are tentative: the one in the lower slot stays where it is. Whoever gave way is not seen again
+ * before nobody is in his way, or the other would find him each time that he looks.
+ */
+static void give_way(struct host_ports *ports, struct host_port *port,
+		     const struct opposition *found)
+{
+	if (is_placed(port) && (found->look.error || found->slot < ports->host->slot))
+		port_remove(ports, port);
+}
+
+/* A claim is placed, and made firm where nobody opposes it; or taken back. */
 static int settle(struct host_ports *ports, struct host_port *port)
 {
-	vbn_time deadline = clock_now() + PORT_UNDECIDED_NS;
+	vbn_time deadline = 0;
+	int error = place(ports, port);
 
-	for (;;) {
+	while (!error) {
 		struct opposition found = port_look_around(ports, &port->claim);
-		int error;
 
-		if (found.slot == HOST_SLOT_NONE) {
+		if (found.slot == HOST_SLOT_NONE && is_placed(port)) {
 			make_firm(ports, port);
 			return 0;
 		}
-		/* Two that are tentative: the one in the lower slot stays where it is. */
-		if (found.look.error || found.slot < ports->host->slot)
-			port_remove(ports, port);
-		if (!port_may_vanish(ports, &found, deadline)) {
-			if (port->claim.word & REGISTRY_PORT_TENTATIVE)
-				port_remove(ports, port);
-			return found.look.error ? found.look.error : -EADDRINUSE;
+		if (found.slot == HOST_SLOT_NONE) {
+			error = place(ports, port);
+			continue;
 		}
-		error = port->claim.word & REGISTRY_PORT_TENTATIVE ? 0 : place(ports, port);
-		if (error)
-			return error;
+		give_way(ports, port, &found);
+		if (port_may_vanish(ports, &found, &deadline))
+			continue;
+		if (is_placed(port))
+			port_remove(ports, port);
+		error = found.look.error ? found.look.error : -EADDRINUSE;
 	}
+	return error;
 }
 
 int port_claim_wanted(struct host_ports *ports, struct host_port *port)
 {
 	int error = port_look_at_own(ports, port);
 
-	if (!error)
-		error = place(ports, port);
 	return error ? error : settle(ports, port);
 }
 

@@ -125,7 +125,7 @@ static void withdraw(struct host *host, struct host_port *port)
 /* From now on the port is nobody else's; what was tentative or dead gets time to vanish. */
 static int make_exclusive(struct host_ports *ports, struct host_port *port)
 {
-	vbn_time deadline = clock_now() + PORT_UNDECIDED_NS;
+	vbn_time deadline = 0;
 	uint32_t before = port->claim.word;
 	struct opposition found;
 	int error;
@@ -136,7 +136,7 @@ static int make_exclusive(struct host_ports *ports, struct host_port *port)
 		found = port_look_around(ports, &port->claim);
 		if (found.slot == HOST_SLOT_NONE)
 			return 0;
-		if (!port_may_vanish(ports, &found, deadline))
+		if (!port_may_vanish(ports, &found, &deadline))
 			error = found.look.error ? found.look.error : -EADDRINUSE;
 	}
 	port_set_word(ports, port, before);

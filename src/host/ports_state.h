@@ -66,9 +66,10 @@ struct opposition port_look_around(struct host_ports *ports,
 int port_look_at_own(struct host_ports *ports, const struct host_port *port);
 /*
  * Whether it is worth looking again at what @found stood for: its owner was dead, or is about to
- * die, or has not decided yet. May wait a moment, but not beyond @deadline.
+ * die, or has not decided yet. May wait a moment, but not beyond *@deadline: 0 at first, it is set by the
+ * first call, for both sides may have been off their cores before they saw each other.
  */
-bool port_may_vanish(struct host_ports *ports, const struct opposition *found, vbn_time deadline);
+bool port_may_vanish(struct host_ports *ports, const struct opposition *found, vbn_time *deadline);
 
 /* Makes a firm claim of the port that @port names, or of any ephemeral one. */
 int port_claim_wanted(struct host_ports *ports, struct host_port *port);
