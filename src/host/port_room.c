@@ -93,29 +93,40 @@ void port_room_close(const struct port_room *room)
 
 /* --- looking --- */
 
+/* What one entry of the key says. One that changes just now may be about to become firm: it is looked at again. */
+static void look_at(const struct registry_port *entry, const struct registry_port_value *claim,
+		    struct port_look *look)
+{
+	struct registry_port_value other;
+	int error;
+
+	if (!registry_port_read(entry, &other)) {
+		look->is_undecided = true;
+		return;
+	}
+	if (port_word_key(other.word) != port_word_key(claim->word))
+		return;
+	error = port_conflict(claim, &other);
+	if (error && other.word & REGISTRY_PORT_FIRM)
+		look->error = error;
+	else if (error)
+		look->is_undecided = true;
+}
+
 struct port_look port_room_look_for(const struct port_room *room,
 				    const struct registry_port_value *claim)
 {
-	uint32_t key = port_word_key(claim->word), count = atomic_load(&room->claim_count);
+	uint32_t key = port_word_key(claim->word), count;
 	struct port_look look = {0};
-	struct registry_port_value other;
 
 	if (!port_room_has_bit(room, key))
 		return look;
+	/* Behind the bit, which is set last. */
+	count = atomic_load(&room->claim_count);
 	if (count > HOST_PORT_CLAIMS_MAX)
 		count = HOST_PORT_CLAIMS_MAX;
-	for (uint32_t i = 0; i < count && !look.error; i++) {
-		const struct registry_port *entry = &room->claims[i];
-		int error;
-
-		if (port_word_key(atomic_load(&entry->word)) != key ||
-		    !registry_port_read(entry, &other) || port_word_key(other.word) != key)
-			continue;
-		error = port_conflict(claim, &other);
-		if (error && other.word & REGISTRY_PORT_FIRM)
-			look.error = error;
-		else if (error)
-			look.is_undecided = true;
-	}
+	for (uint32_t i = 0; i < count && !look.error; i++)
+		if (port_word_key(atomic_load(&room->claims[i].word)) == key)
+			look_at(&room->claims[i], claim, &look);
 	return look;
 }

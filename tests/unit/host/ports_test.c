@@ -541,6 +541,43 @@ static void garbage_in_a_room_is_no_harm(void **state)
 	sides_close(&sides, TWO_MEMBERS);
 }
 
+/* A claim that is made firm and tentative by turns, as fast as can be. */
+static void *change_all_the_time(void *argument)
+{
+	struct port_room *room = argument;
+
+	for (int i = 0; !atomic_load(&room->owner); i++)
+		atomic_store(&room->claims[0].word,
+			     PORT | (i % 2 ? REGISTRY_PORT_FIRM : REGISTRY_PORT_TENTATIVE));
+	return NULL;
+}
+
+static void a_claim_that_changes_is_seen(void **state)
+{
+	const struct registry_port_value claim = {.address = members_address("0.0.0.0"),
+						  .word = PORT | REGISTRY_PORT_TENTATIVE};
+	struct port_room *room = port_room_private();
+	pthread_t thread;
+
+	(void)state;
+	assert_non_null(room);
+	registry_port_write(&room->claims[0], &claim);
+	atomic_store(&room->claim_count, 1);
+	atomic_store(&room->bits[port_word_space(PORT)][PORT / 64], 1ull << PORT % 64);
+	assert_int_equal(pthread_create(&thread, NULL, change_all_the_time, room), 0);
+	/* Until it was seen in both ways often enough, so both threads did run at once. */
+	for (uint32_t turns = 0, was_firm = 0; turns < 300;) {
+		struct port_look look = port_room_look_for(room, &claim);
+
+		assert_true(look.error || look.is_undecided);
+		turns += was_firm != (look.error != 0);
+		was_firm = look.error != 0;
+	}
+	atomic_store(&room->owner, 1);
+	pthread_join(thread, NULL);
+	port_room_close(room);
+}
+
 /* A claim that stays tentative is a claim: its owner is stopped in the middle of it. */
 static void who_stopped_in_the_middle_is_believed(void **state)
 {
@@ -588,6 +625,7 @@ int main(void)
 		cmocka_unit_test(a_process_has_many_claims_and_no_more),
 		cmocka_unit_test(a_forked_child_lets_nothing_go),
 		cmocka_unit_test(garbage_in_a_room_is_no_harm),
+		cmocka_unit_test(a_claim_that_changes_is_seen),
 		cmocka_unit_test(who_stopped_in_the_middle_is_believed),
 	};
 
