@@ -66,18 +66,19 @@ struct copy_fixup {
 	MOVE_UNIT("movups (%[source],%[at]), %%xmm0", "movaps %%xmm0, (%[target],%[at])", to, \
 		  from, done, fault)
 
-#define MOVE_64(to, from, done, fault) \
-	asm goto("1:\tmovups (%[source],%[at]), %%xmm0\n" \
-		 "2:\tmovups 16(%[source],%[at]), %%xmm1\n" \
-		 "3:\tmovups 32(%[source],%[at]), %%xmm2\n" \
-		 "4:\tmovups 48(%[source],%[at]), %%xmm3\n" \
-		 "5:\tmovaps %%xmm0, (%[target],%[at])\n" \
-		 "6:\tmovaps %%xmm1, 16(%[target],%[at])\n" \
-		 "7:\tmovaps %%xmm2, 32(%[target],%[at])\n" \
-		 "8:\tmovaps %%xmm3, 48(%[target],%[at])\n\t" COPY_FIXUP("1b", "%l[" #fault "]") \
-			 COPY_FIXUP("2b", "%l[" #fault "]") COPY_FIXUP("3b", "%l[" #fault "]") \
-				 COPY_FIXUP("4b", "%l[" #fault "]") COPY_FIXUP("5b", \
-									       "%l[" #fault "]") \
+/* Four vectors of @bytes bytes each in registers @v 0 to 3; @at_2 and @at_3 are 2 and 3 times that. */
+#define MOVE_VECTORS(load, store, v, bytes, at_2, at_3, to, from, done, fault) \
+	asm goto("1:\t" load " (%[source],%[at]), %%" v "0\n" \
+		 "2:\t" load " " bytes "(%[source],%[at]), %%" v "1\n" \
+		 "3:\t" load " " at_2 "(%[source],%[at]), %%" v "2\n" \
+		 "4:\t" load " " at_3 "(%[source],%[at]), %%" v "3\n" \
+		 "5:\t" store " %%" v "0, (%[target],%[at])\n" \
+		 "6:\t" store " %%" v "1, " bytes "(%[target],%[at])\n" \
+		 "7:\t" store " %%" v "2, " at_2 "(%[target],%[at])\n" \
+		 "8:\t" store " %%" v "3, " at_3 "(%[target],%[at])\n\t" COPY_FIXUP( \
+			 "1b", "%l[" #fault "]") COPY_FIXUP("2b", "%l[" #fault "]") \
+			 COPY_FIXUP("3b", "%l[" #fault "]") COPY_FIXUP("4b", "%l[" #fault "]") \
+				 COPY_FIXUP("5b", "%l[" #fault "]") \
 					 COPY_FIXUP("6b", "%l[" #fault "]") \
 						 COPY_FIXUP("7b", "%l[" #fault "]") \
 							 COPY_FIXUP("8b", "%l[" #fault "]") \
@@ -86,26 +87,11 @@ struct copy_fixup {
 		 : "xmm0", "xmm1", "xmm2", "xmm3", "memory" \
 		 : fault)
 
+#define MOVE_64(to, from, done, fault) \
+	MOVE_VECTORS("movups", "movaps", "xmm", "16", "32", "48", to, from, done, fault)
 /* The target is a multiple of 32. Whoever used it calls wide_end(). */
 #define MOVE_128(to, from, done, fault) \
-	asm goto("1:\tvmovups (%[source],%[at]), %%ymm0\n" \
-		 "2:\tvmovups 32(%[source],%[at]), %%ymm1\n" \
-		 "3:\tvmovups 64(%[source],%[at]), %%ymm2\n" \
-		 "4:\tvmovups 96(%[source],%[at]), %%ymm3\n" \
-		 "5:\tvmovaps %%ymm0, (%[target],%[at])\n" \
-		 "6:\tvmovaps %%ymm1, 32(%[target],%[at])\n" \
-		 "7:\tvmovaps %%ymm2, 64(%[target],%[at])\n" \
-		 "8:\tvmovaps %%ymm3, 96(%[target],%[at])\n\t" COPY_FIXUP("1b", "%l[" #fault "]") \
-			 COPY_FIXUP("2b", "%l[" #fault "]") COPY_FIXUP("3b", "%l[" #fault "]") \
-				 COPY_FIXUP("4b", "%l[" #fault "]") COPY_FIXUP("5b", \
-									       "%l[" #fault "]") \
-					 COPY_FIXUP("6b", "%l[" #fault "]") \
-						 COPY_FIXUP("7b", "%l[" #fault "]") \
-							 COPY_FIXUP("8b", "%l[" #fault "]") \
-		 : \
-		 : [source] "r"(from), [target] "r"(to), [at] "r"(done) \
-		 : "xmm0", "xmm1", "xmm2", "xmm3", "memory" \
-		 : fault)
+	MOVE_VECTORS("vmovups", "vmovaps", "ymm", "32", "64", "96", to, from, done, fault)
 
 static inline bool wide_is_there(void)
 {
