@@ -15,12 +15,6 @@
 /* A QP with more to send than that lets others have a turn; its timer brings it back. */
 #define ROUNDS_MAX 16
 
-/* NULL for most: nothing but UC is asked for. */
-static struct engine_flow *paced_by(const struct engine_qp *qp)
-{
-	return qp_is_uc(qp->qp) ? pace_flow(qp) : NULL;
-}
-
 static void note_sent(struct engine_qp *qp, const struct pass *pass, struct engine_link *link,
 		      struct engine_flow *flow, uint32_t count)
 {
@@ -52,7 +46,7 @@ static struct target target_of(const struct engine_qp *qp, const struct packet_o
 	return (struct target){
 		.link = qp->link,
 		.route = &qp->route,
-		.flow = paced_by(qp),
+		.flow = pace_flow(qp),
 	};
 }
 
@@ -166,7 +160,7 @@ static struct in_place send_in_place(struct engine_qp *qp, struct pass *pass)
 	in_place = write_in_place(qp, pass, outlet);
 	link->ops->end(link, outlet);
 	if (in_place.sent)
-		note_sent(qp, pass, qp->link, paced_by(qp), in_place.sent);
+		note_sent(qp, pass, qp->link, pace_flow(qp), in_place.sent);
 	return in_place;
 }
 
@@ -227,7 +221,7 @@ void run_qp(struct engine_qp *qp, struct pass *pass)
 	struct engine *engine = qp->engine;
 	vbn_time deadline = pass->core.now, ack_deadline;
 	vbn_time datagrams_at = VBN_TIME_NEVER;
-	struct engine_flow *pace = paced_by(qp);
+	struct engine_flow *pace = pace_flow(qp);
 	bool has_more = true;
 
 	/* Room in a ring is for us alone. */
