@@ -37,7 +37,7 @@
 
 #include "tools/adopted.h"
 #include "tools/fail.h"
-#include "tools/nic.h"
+#include "tools/nic_end.h"
 #include "tools/pattern.h"
 #include "tools/peer_socket.h"
 #include "tools/two_hosts.h"
@@ -45,6 +45,7 @@
 #define SECONDS_MAX 110
 #define SECONDS_MAX_LONG 7000
 #define BLOCK_BYTES (1u << 20)
+#define DEPTH 32
 #define SEED 11
 #define MESSAGES 60
 #define ADDITIONS 20000
@@ -58,44 +59,11 @@ static const char usage[] =
 	"usage: host_adopted [--confined] stopped|edges|polled|atomics|outwaited|"
 	"forked|killed|replaced|calloc|cycles [COUNT]\n";
 
-struct end {
-	struct nic nic;
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-	struct ibv_mr *mr;
-	uint8_t *block;
-	size_t bytes;
-	struct endpoint peer;
-	int socket;
-};
-
 /* --- an end --- */
 
-static void connect_end(struct end *end, int socket)
+static void open_end(struct nic_end *end, int socket)
 {
-	struct endpoint own;
-
-	end->socket = socket;
-	nic_open(&end->nic, NIC_GID_IPV4);
-	end->cq = ibv_create_cq(end->nic.context, 64, NULL, NULL, 0);
-	need_object(end->cq, "ibv_create_cq");
-	end->mr = ibv_reg_mr(end->nic.pd, end->block, end->bytes, NIC_ALL_RIGHTS);
-	need_object(end->mr, "ibv_reg_mr");
-	end->qp = nic_create_qp(&end->nic, end->cq, end->cq, 32);
-	own = nic_describe(&end->nic, end->qp, end->mr);
-	peer_socket_exchange(socket, &own, &end->peer, sizeof(own));
-	nic_connect(&end->nic, end->qp, &own, &end->peer, &nic_usual_patience);
-	peer_socket_meet(socket);
-}
-
-static void open_end(struct end *end, int socket)
-{
-	end->bytes = BLOCK_BYTES;
-	end->block =
-		mmap(NULL, end->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (end->block == MAP_FAILED)
-		fail_errno("mmap");
-	connect_end(end, socket);
+	nic_end_open(end, nic_end_map_block(BLOCK_BYTES), BLOCK_BYTES, DEPTH, socket);
 }
 
 static enum ibv_wc_status wait_for_completion(struct ibv_cq *cq)
@@ -111,7 +79,7 @@ static enum ibv_wc_status wait_for_completion(struct ibv_cq *cq)
 	return completion.status;
 }
 
-static struct ibv_send_wr request_of(struct end *end, enum ibv_wr_opcode opcode,
+static struct ibv_send_wr request_of(struct nic_end *end, enum ibv_wr_opcode opcode,
 				     struct ibv_sge *sge, size_t there)
 {
 	(void)sge->length;
@@ -122,7 +90,7 @@ static struct ibv_send_wr request_of(struct end *end, enum ibv_wr_opcode opcode,
 				    .wr.rdma = {end->peer.address + there, end->peer.rkey}};
 }
 
-static enum ibv_wc_status post(struct end *end, struct ibv_send_wr *request)
+static enum ibv_wc_status post(struct nic_end *end, struct ibv_send_wr *request)
 {
 	struct ibv_send_wr *bad;
 
@@ -130,7 +98,7 @@ static enum ibv_wc_status post(struct end *end, struct ibv_send_wr *request)
 	return wait_for_completion(end->cq);
 }
 
-static enum ibv_wc_status access_peer(struct end *end, enum ibv_wr_opcode opcode, size_t here,
+static enum ibv_wc_status access_peer(struct nic_end *end, enum ibv_wr_opcode opcode, size_t here,
 				      size_t there, size_t length)
 {
 	struct ibv_sge sge = {(uintptr_t)end->block + here, (uint32_t)length, end->mr->lkey};
@@ -146,7 +114,7 @@ static void need_success(enum ibv_wc_status status)
 }
 
 /* What was there before. */
-static uint64_t add_there(struct end *end, size_t there, uint64_t number)
+static uint64_t add_there(struct nic_end *end, size_t there, uint64_t number)
 {
 	struct ibv_sge sge = {(uintptr_t)end->block, 8, end->mr->lkey};
 	struct ibv_send_wr request = request_of(end, IBV_WR_ATOMIC_FETCH_AND_ADD, &sge, 0);
@@ -159,7 +127,7 @@ static uint64_t add_there(struct end *end, size_t there, uint64_t number)
 	return *(volatile uint64_t *)(void *)end->block;
 }
 
-static uint64_t swap_there(struct end *end, size_t there, uint64_t compare, uint64_t swap)
+static uint64_t swap_there(struct nic_end *end, size_t there, uint64_t compare, uint64_t swap)
 {
 	struct ibv_sge sge = {(uintptr_t)end->block, 8, end->mr->lkey};
 	struct ibv_send_wr request = request_of(end, IBV_WR_ATOMIC_CMP_AND_SWP, &sge, 0);
@@ -214,7 +182,7 @@ static void need_all(const uint8_t *block)
 		need_pattern(block + place_of(i), length_of(i), i);
 }
 
-static void be_stopped(struct end *end)
+static void be_stopped(struct nic_end *end)
 {
 	need_adopted(end->block, true);
 	raise(SIGSTOP);
@@ -223,7 +191,7 @@ static void be_stopped(struct end *end)
 	peer_socket_meet(end->socket);
 }
 
-static void access_stopped(struct end *end, pid_t target)
+static void access_stopped(struct nic_end *end, pid_t target)
 {
 	int status;
 
@@ -250,20 +218,19 @@ static void access_stopped(struct end *end, pid_t target)
 
 #define EDGE_BYTES 300000u
 
-static void open_edges(struct end *end, int socket)
+static void open_edges(struct nic_end *end, int socket)
 {
-	end->bytes = EDGE_BYTES;
-	end->block = calloc(1, EDGE_BYTES + 100);
-	need_object(end->block, "calloc");
-	end->block += 100;
-	connect_end(end, socket);
+	uint8_t *memory = calloc(1, EDGE_BYTES + 100);
+
+	need_object(memory, "calloc");
+	nic_end_open(end, memory + 100, EDGE_BYTES, DEPTH, socket);
 }
 
 /* Places at which something begins that lies outside, across, or inside. */
 static const size_t edge_places[] = {0, 1, 3000, 4000, 5000, 150000, EDGE_BYTES - 9000};
 static const size_t edge_lengths[] = {1, 8, 100, 5000, 9000};
 
-static void be_edged(struct end *end)
+static void be_edged(struct nic_end *end)
 {
 	peer_socket_meet(end->socket);
 	for (size_t i = 0; i < sizeof(edge_places) / sizeof(edge_places[0]); i++)
@@ -274,7 +241,7 @@ static void be_edged(struct end *end)
 		}
 }
 
-static void access_edges(struct end *end, pid_t target)
+static void access_edges(struct nic_end *end, pid_t target)
 {
 	(void)target;
 	peer_socket_meet(end->socket);
@@ -299,7 +266,7 @@ static size_t polled_length(uint32_t round)
 	return pattern_size(SEED, round, 60000);
 }
 
-static void be_polled(struct end *end)
+static void be_polled(struct nic_end *end)
 {
 	need_adopted(end->block, true);
 	for (uint32_t round = 1; round <= ROUNDS_POLLED; round++) {
@@ -317,7 +284,7 @@ static void be_polled(struct end *end)
 	}
 }
 
-static void write_polled(struct end *end, pid_t target)
+static void write_polled(struct nic_end *end, pid_t target)
 {
 	(void)target;
 	for (uint32_t round = 1; round <= ROUNDS_POLLED; round++) {
@@ -333,13 +300,13 @@ static void write_polled(struct end *end, pid_t target)
 
 #define COUNTER 8192u
 
-static void add_in_three_ways(struct end *end)
+static void add_in_three_ways(struct nic_end *end)
 {
 	uint64_t *counter = (uint64_t *)(void *)(end->block + COUNTER);
 	struct ibv_qp *a = nic_create_qp(&end->nic, end->cq, end->cq, 8);
 	struct ibv_qp *b = nic_create_qp(&end->nic, end->cq, end->cq, 8);
 	/* Requests of its own, which its responder executes. */
-	struct end inside = *end;
+	struct nic_end inside = *end;
 
 	nic_connect_pair(&end->nic, a, b);
 	inside.qp = a;
@@ -355,7 +322,7 @@ static void add_in_three_ways(struct end *end)
 	peer_socket_meet(end->socket);
 }
 
-static void add_from_outside(struct end *end, pid_t target)
+static void add_from_outside(struct nic_end *end, pid_t target)
 {
 	uint64_t before = 0;
 
@@ -374,7 +341,7 @@ static void add_from_outside(struct end *end, pid_t target)
 
 /* --- a requester that stops --- */
 
-static void write_until_refused(struct end *end)
+static void write_until_refused(struct nic_end *end)
 {
 	enum ibv_wc_status status;
 
@@ -396,7 +363,7 @@ static void need_silence(const uint8_t *block)
 static void outwait(void)
 {
 	struct two_hosts hosts = two_hosts_split_one_address();
-	struct end end;
+	struct nic_end end;
 
 	open_end(&end, hosts.socket);
 	if (!hosts.other) {
@@ -439,7 +406,7 @@ static void outwait_several(void)
 
 /* --- the target forks --- */
 
-static void be_forked(struct end *end)
+static void be_forked(struct nic_end *end)
 {
 	int status;
 	pid_t child;
@@ -471,7 +438,7 @@ static void be_forked(struct end *end)
 	need_all(end->block);
 }
 
-static void access_forked(struct end *end, pid_t target)
+static void access_forked(struct nic_end *end, pid_t target)
 {
 	(void)target;
 	peer_socket_meet(end->socket);
@@ -485,14 +452,14 @@ static void access_forked(struct end *end, pid_t target)
 
 /* --- the target ends --- */
 
-static void be_killed(struct end *end)
+static void be_killed(struct nic_end *end)
 {
 	need_adopted(end->block, true);
 	peer_socket_meet(end->socket);
 	pause();
 }
 
-static void be_replaced(struct end *end)
+static void be_replaced(struct nic_end *end)
 {
 	static char program[] = "sleep", seconds[] = "100";
 	char *const words[] = {program, seconds, NULL};
@@ -504,13 +471,13 @@ static void be_replaced(struct end *end)
 }
 
 /* What nobody reads is written for a moment at most. */
-static void need_failure(struct end *end)
+static void need_failure(struct nic_end *end)
 {
 	while (access_peer(end, IBV_WR_RDMA_WRITE, 0, 0, 100) == IBV_WC_SUCCESS)
 		;
 }
 
-static void access_killed(struct end *end, pid_t target)
+static void access_killed(struct nic_end *end, pid_t target)
 {
 	int status;
 
@@ -521,7 +488,7 @@ static void access_killed(struct end *end, pid_t target)
 	need_failure(end);
 }
 
-static void access_replaced(struct end *end, pid_t target)
+static void access_replaced(struct nic_end *end, pid_t target)
 {
 	int status;
 
@@ -536,7 +503,7 @@ static void access_replaced(struct end *end, pid_t target)
 
 /* --- memory that is allocated anew --- */
 
-static void allocate_anew(struct end *end)
+static void allocate_anew(struct nic_end *end)
 {
 	for (uint32_t round = 0; round < 200; round++) {
 		size_t length = 20000 + pattern_size(SEED, round, 4u << 20);
@@ -561,7 +528,7 @@ static void allocate_anew(struct end *end)
 	peer_socket_meet(end->socket);
 }
 
-static void stand_by(struct end *end, pid_t target)
+static void stand_by(struct nic_end *end, pid_t target)
 {
 	(void)target;
 	peer_socket_meet(end->socket);
@@ -584,11 +551,11 @@ static _Atomic uint64_t adopted_count; /* of the blocks that were looked at */
 
 struct cycler {
 	pthread_t thread;
-	struct end *end;
+	struct nic_end *end;
 	uint32_t index;
 };
 
-static void cycle_once(const struct end *end, struct slot *slot, uint64_t seed, uint64_t cycle)
+static void cycle_once(const struct nic_end *end, struct slot *slot, uint64_t seed, uint64_t cycle)
 {
 	size_t length = 5000 + pattern_size(seed, cycle, 60000);
 	uint8_t *block;
@@ -640,7 +607,7 @@ static bool blocks_are_to_be_adopted(void)
 	return choice && strcmp(choice, "all") == 0;
 }
 
-static void be_cycled(struct end *end)
+static void be_cycled(struct nic_end *end)
 {
 	struct cycler cyclers[THREADS];
 
@@ -656,9 +623,9 @@ static void be_cycled(struct end *end)
 	peer_socket_meet(end->socket);
 }
 
-static void write_slot(struct end *end, struct slot *slot)
+static void write_slot(struct nic_end *end, struct slot *slot)
 {
-	struct end there = *end;
+	struct nic_end there = *end;
 
 	there.peer.address = slot->address;
 	there.peer.rkey = slot->key;
@@ -667,7 +634,7 @@ static void write_slot(struct end *end, struct slot *slot)
 	atomic_store(&slot->state, SLOT_WRITTEN);
 }
 
-static void write_slots(struct end *end, pid_t target)
+static void write_slots(struct nic_end *end, pid_t target)
 {
 	uint32_t over_count;
 
@@ -692,9 +659,9 @@ static void write_slots(struct end *end, pid_t target)
 
 static const struct {
 	const char *name;
-	void (*open)(struct end *end, int socket);
-	void (*target)(struct end *end);
-	void (*requester)(struct end *end, pid_t target);
+	void (*open)(struct nic_end *end, int socket);
+	void (*target)(struct nic_end *end);
+	void (*requester)(struct nic_end *end, pid_t target);
 	bool outlives;
 } cases[] = {
 	{"stopped", open_end, be_stopped, access_stopped, true},
@@ -712,7 +679,7 @@ static bool run_case(const char *name)
 {
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct two_hosts hosts;
-		struct end end;
+		struct nic_end end;
 
 		if (strcmp(name, cases[i].name) != 0)
 			continue;

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #include "tools/fail.h"
-#include "tools/nic.h"
+#include "tools/nic_end.h"
 #include "tools/pattern.h"
 #include "tools/peer_socket.h"
 #include "tools/two_hosts.h"
@@ -39,38 +39,12 @@
 static const char usage[] =
 	"usage: host_direct stopped|forked|replaced|killed|deserted|suspended\n";
 
-struct end {
-	struct nic nic;
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-	struct ibv_mr *mr;
-	uint8_t *block;
-	struct endpoint peer;
-	int socket;
-};
-
-static void open_end(struct end *end, int socket)
+static void open_end(struct nic_end *end, int socket)
 {
-	struct endpoint own;
-
-	end->socket = socket;
-	end->block =
-		mmap(NULL, BLOCK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (end->block == MAP_FAILED)
-		fail_errno("mmap");
-	nic_open(&end->nic, NIC_GID_IPV4);
-	end->cq = ibv_create_cq(end->nic.context, 16, NULL, NULL, 0);
-	need_object(end->cq, "ibv_create_cq");
-	end->mr = ibv_reg_mr(end->nic.pd, end->block, BLOCK_BYTES, NIC_ALL_RIGHTS);
-	need_object(end->mr, "ibv_reg_mr");
-	end->qp = nic_create_qp(&end->nic, end->cq, end->cq, 8);
-	own = nic_describe(&end->nic, end->qp, end->mr);
-	peer_socket_exchange(socket, &own, &end->peer, sizeof(own));
-	nic_connect(&end->nic, end->qp, &own, &end->peer, &nic_usual_patience);
-	peer_socket_meet(socket);
+	nic_end_open(end, nic_end_map_block(BLOCK_BYTES), BLOCK_BYTES, 8, socket);
 }
 
-static enum ibv_wc_status access_peer(struct end *end, enum ibv_wr_opcode opcode, size_t offset,
+static enum ibv_wc_status access_peer(struct nic_end *end, enum ibv_wr_opcode opcode, size_t offset,
 				      size_t length)
 {
 	struct ibv_sge sge = {(uintptr_t)end->block + offset, (uint32_t)length, end->mr->lkey};
@@ -92,7 +66,8 @@ static enum ibv_wc_status access_peer(struct end *end, enum ibv_wr_opcode opcode
 	return completion.status;
 }
 
-static void need_success(struct end *end, enum ibv_wr_opcode opcode, size_t offset, size_t length)
+static void need_success(struct nic_end *end, enum ibv_wr_opcode opcode, size_t offset,
+			 size_t length)
 {
 	enum ibv_wc_status status = access_peer(end, opcode, offset, length);
 
@@ -132,7 +107,7 @@ static size_t length_of(uint64_t number)
 	return length > 8 ? length : 9;
 }
 
-static void write_all(struct end *end)
+static void write_all(struct nic_end *end)
 {
 	for (uint64_t i = 0; i < ROUNDS; i++) {
 		pattern_fill(end->block + offset_of(i), length_of(i), SEED, i);
@@ -148,14 +123,14 @@ static void check_all(const uint8_t *block)
 
 /* --- the target is stopped --- */
 
-static void be_stopped(struct end *end)
+static void be_stopped(struct nic_end *end)
 {
 	raise(SIGSTOP);
 	check_all(end->block);
 	peer_socket_meet(end->socket);
 }
 
-static void access_stopped(struct end *end, pid_t target)
+static void access_stopped(struct nic_end *end, pid_t target)
 {
 	int status;
 
@@ -176,7 +151,7 @@ static void access_stopped(struct end *end, pid_t target)
 /* --- the target has forked --- */
 
 /* Its bytes stay, whatever its parent gets. */
-static _Noreturn void be_copy(const struct end *end, int until_end)
+static _Noreturn void be_copy(const struct nic_end *end, int until_end)
 {
 	char word;
 
@@ -189,7 +164,7 @@ static _Noreturn void be_copy(const struct end *end, int until_end)
 	_exit(0);
 }
 
-static void be_forked(struct end *end)
+static void be_forked(struct nic_end *end)
 {
 	int ends[2], status;
 	pid_t copy;
@@ -212,7 +187,7 @@ static void be_forked(struct end *end)
 	peer_socket_meet(end->socket);
 }
 
-static void access_forked(struct end *end, pid_t target)
+static void access_forked(struct nic_end *end, pid_t target)
 {
 	(void)target;
 	peer_socket_meet(end->socket);
@@ -223,7 +198,7 @@ static void access_forked(struct end *end, pid_t target)
 
 /* --- the target is another program --- */
 
-static void be_replaced(struct end *end)
+static void be_replaced(struct nic_end *end)
 {
 	static char program[] = "sleep", seconds[] = "100";
 	char *const words[] = {program, seconds, NULL};
@@ -248,7 +223,7 @@ static bool is_replaced(pid_t target)
 	return strcmp(name, "sleep\n") == 0;
 }
 
-static void access_replaced(struct end *end, pid_t target)
+static void access_replaced(struct nic_end *end, pid_t target)
 {
 	int status;
 
@@ -266,7 +241,7 @@ static void access_replaced(struct end *end, pid_t target)
 
 /* --- the target is killed --- */
 
-static void access_killed(struct end *end, pid_t target)
+static void access_killed(struct nic_end *end, pid_t target)
 {
 	int status;
 
@@ -278,7 +253,7 @@ static void access_killed(struct end *end, pid_t target)
 		give_up("the memory of a dead process was read");
 }
 
-static void be_killed(struct end *end)
+static void be_killed(struct nic_end *end)
 {
 	peer_socket_meet(end->socket);
 	pause();
@@ -286,7 +261,7 @@ static void be_killed(struct end *end)
 
 /* --- requesters are killed or stopped --- */
 
-static void write_on_and_on(struct end *end)
+static void write_on_and_on(struct nic_end *end)
 {
 	enum ibv_wc_status status;
 
@@ -300,7 +275,7 @@ static void write_on_and_on(struct end *end)
 }
 
 /* The owner's memory has seen @requester at work. */
-static void wait_for_writes(const struct end *end)
+static void wait_for_writes(const struct nic_end *end)
 {
 	const volatile uint8_t *last = &end->block[60000 - 1];
 
@@ -322,7 +297,7 @@ static void desert(void)
 {
 	struct two_hosts hosts = two_hosts_split_one_address();
 	/* Its objects go with the process, and are no leak. */
-	static struct end end;
+	static struct nic_end end;
 	int status;
 
 	open_end(&end, hosts.socket);
@@ -343,7 +318,7 @@ static void suspend(void)
 {
 	struct two_hosts hosts = two_hosts_split_one_address();
 	/* Its objects go with the process, and are no leak. */
-	static struct end end;
+	static struct nic_end end;
 
 	open_end(&end, hosts.socket);
 	if (!hosts.other) {
@@ -381,8 +356,8 @@ static void repeat(void (*round)(void), int count)
 
 static const struct {
 	const char *name;
-	void (*target)(struct end *end);
-	void (*requester)(struct end *end, pid_t target);
+	void (*target)(struct nic_end *end);
+	void (*requester)(struct nic_end *end, pid_t target);
 	bool outlives;
 } cases[] = {
 	{"stopped", be_stopped, access_stopped, true},
@@ -391,12 +366,12 @@ static const struct {
 	{"killed", be_killed, access_killed, false},
 };
 
-static void run_pair(void (*target)(struct end *end),
-		     void (*requester)(struct end *end, pid_t target), bool outlives)
+static void run_pair(void (*target)(struct nic_end *end),
+		     void (*requester)(struct nic_end *end, pid_t target), bool outlives)
 {
 	struct two_hosts hosts = two_hosts_split_one_address();
 	/* Its objects go with the process, and are no leak. */
-	static struct end end;
+	static struct nic_end end;
 
 	open_end(&end, hosts.socket);
 	if (!hosts.other) {

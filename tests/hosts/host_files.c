@@ -28,7 +28,7 @@
 #include "hosts/kernel_ring.h"
 #include "tools/adopted.h"
 #include "tools/fail.h"
-#include "tools/nic.h"
+#include "tools/nic_end.h"
 #include "tools/pattern.h"
 #include "tools/peer_socket.h"
 #include "tools/two_hosts.h"
@@ -44,15 +44,8 @@
 
 static const char usage[] = "usage: host_files calls|thread|aio|uring|late\n";
 
-struct end {
-	struct nic nic;
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-	struct ibv_mr *mr;
-	uint8_t *block;
-	struct endpoint peer;
-	int socket, file;
-};
+/* Of who owns the region. */
+static int file;
 
 static void skip(const char *what, const char *why)
 {
@@ -61,16 +54,14 @@ static void skip(const char *what, const char *why)
 }
 
 /* In the build folder, which is on a disk, as a rule. */
-static int open_file(void)
+static void open_file(void)
 {
-	int file = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC | O_DIRECT, 0600);
-
+	file = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC | O_DIRECT, 0600);
 	if (file < 0)
 		skip("a file past the page cache cannot be had in this folder", strerror(errno));
-	return file;
 }
 
-static uint8_t *slot_of(const struct end *end, unsigned int index, bool is_peers)
+static uint8_t *slot_of(const struct nic_end *end, unsigned int index, bool is_peers)
 {
 	return end->block + (size_t)(2 * index + is_peers) * SLOT_BYTES;
 }
@@ -89,28 +80,13 @@ static uint64_t message_of(uint64_t round, unsigned int index)
 	return round * KERNEL_RING_SLOTS + index;
 }
 
-static void open_end(struct end *end, int socket)
+static void open_end(struct nic_end *end, int socket)
 {
-	struct endpoint own;
-
-	end->socket = socket;
-	end->file = open_file();
-	end->block =
-		mmap(NULL, BLOCK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (end->block == MAP_FAILED)
-		fail_errno("mmap");
-	memset(end->block, 0, BLOCK_BYTES);
-	nic_open(&end->nic, NIC_GID_IPV4);
-	end->cq = ibv_create_cq(end->nic.context, SLOTS, NULL, NULL, 0);
-	need_object(end->cq, "ibv_create_cq");
-	end->qp = nic_create_qp(&end->nic, end->cq, end->cq, SLOTS);
-	own = nic_describe(&end->nic, end->qp, NULL);
-	peer_socket_exchange(socket, &own, &end->peer, sizeof(own));
-	nic_connect(&end->nic, end->qp, &own, &end->peer, &nic_usual_patience);
-	peer_socket_meet(socket);
+	open_file();
+	nic_end_open(end, nic_end_map_block(BLOCK_BYTES), 0, SLOTS, socket);
 }
 
-static void register_block(struct end *end)
+static void register_block(struct nic_end *end)
 {
 	end->mr = ibv_reg_mr(end->nic.pd, end->block, BLOCK_BYTES, NIC_ALL_RIGHTS);
 	need_object(end->mr, "ibv_reg_mr");
@@ -118,7 +94,7 @@ static void register_block(struct end *end)
 
 /* --- the peer --- */
 
-static void write_slots(struct end *end, uint64_t round)
+static void write_slots(struct nic_end *end, uint64_t round)
 {
 	struct ibv_wc completion;
 	struct ibv_send_wr *bad;
@@ -148,7 +124,7 @@ static void write_slots(struct end *end, uint64_t round)
 	}
 }
 
-static void be_peer(struct end *end)
+static void be_peer(struct nic_end *end)
 {
 	register_block(end);
 	for (uint64_t round = 0; round < ROUNDS; round++) {
@@ -162,14 +138,14 @@ static void be_peer(struct end *end)
 
 /* --- the owner of the region: its files --- */
 
-typedef void (*mover)(struct end *end, unsigned int index, bool is_write);
+typedef void (*mover)(struct nic_end *end, unsigned int index, bool is_write);
 
-static void move_by_call(struct end *end, unsigned int index, bool is_write)
+static void move_by_call(struct nic_end *end, unsigned int index, bool is_write)
 {
 	uint8_t *slot = slot_of(end, index, false);
 	off_t offset = (off_t)index * SLOT_BYTES;
-	ssize_t moved = is_write ? pwrite(end->file, slot, SLOT_BYTES, offset)
-				 : pread(end->file, slot, SLOT_BYTES, offset);
+	ssize_t moved = is_write ? pwrite(file, slot, SLOT_BYTES, offset)
+				 : pread(file, slot, SLOT_BYTES, offset);
 
 	if (moved < 0)
 		fail_errno(is_write ? "pwrite" : "pread");
@@ -179,13 +155,13 @@ static void move_by_call(struct end *end, unsigned int index, bool is_write)
 
 static struct kernel_ring ring;
 
-static void move_by_ring(struct end *end, unsigned int index, bool is_write)
+static void move_by_ring(struct nic_end *end, unsigned int index, bool is_write)
 {
-	ring.begin(&ring, end->file, slot_of(end, index, false), SLOT_BYTES,
+	ring.begin(&ring, file, slot_of(end, index, false), SLOT_BYTES,
 		   (uint64_t)index * SLOT_BYTES, is_write);
 }
 
-static void begin_writing(struct end *end, uint64_t round, mover move)
+static void begin_writing(struct nic_end *end, uint64_t round, mover move)
 {
 	for (unsigned int i = 0; i < KERNEL_RING_SLOTS; i++) {
 		pattern_fill(slot_of(end, i, false), SLOT_BYTES, SEED_FILE, message_of(round, i));
@@ -194,7 +170,7 @@ static void begin_writing(struct end *end, uint64_t round, mover move)
 }
 
 /* What comes last lies where memory is moved first. */
-static void begin_reading(struct end *end, mover move)
+static void begin_reading(struct nic_end *end, mover move)
 {
 	for (unsigned int i = 0; i < KERNEL_RING_SLOTS; i++)
 		memset(slot_of(end, i, false), 0, SLOT_BYTES);
@@ -208,7 +184,7 @@ static void finish(mover move)
 		ring.finish(&ring);
 }
 
-static void need_slots(struct end *end, uint64_t round, bool are_peers)
+static void need_slots(struct nic_end *end, uint64_t round, bool are_peers)
 {
 	for (unsigned int i = 0; i < KERNEL_RING_SLOTS; i++)
 		need_pattern(slot_of(end, i, are_peers), are_peers ? SEED_PEER : SEED_FILE,
@@ -217,7 +193,7 @@ static void need_slots(struct end *end, uint64_t round, bool are_peers)
 
 /* --- the rounds --- */
 
-static void tell_peer(struct end *end)
+static void tell_peer(struct nic_end *end)
 {
 	struct endpoint own = nic_describe(&end->nic, end->qp, end->mr), none;
 
@@ -225,7 +201,7 @@ static void tell_peer(struct end *end)
 }
 
 /* Slots are being read when the region is registered, written while the peer writes, read when it ends. */
-static void run_round(struct end *end, uint64_t round, mover move)
+static void run_round(struct nic_end *end, uint64_t round, mover move)
 {
 	begin_writing(end, round, move);
 	finish(move);
@@ -248,13 +224,13 @@ static void run_round(struct end *end, uint64_t round, mover move)
 	need_slots(end, round, true);
 }
 
-static void run_calls(struct end *end)
+static void run_calls(struct nic_end *end)
 {
 	for (uint64_t round = 0; round < ROUNDS; round++)
 		run_round(end, round, move_by_call);
 }
 
-static void run_aio(struct end *end)
+static void run_aio(struct nic_end *end)
 {
 	const char *why = "";
 
@@ -265,7 +241,7 @@ static void run_aio(struct end *end)
 	ring.close(&ring);
 }
 
-static void open_uring(struct end *end)
+static void open_uring(struct nic_end *end)
 {
 	const char *why = "";
 
@@ -273,7 +249,7 @@ static void open_uring(struct end *end)
 		skip("io_uring is not to be had here", why);
 }
 
-static void run_uring(struct end *end)
+static void run_uring(struct nic_end *end)
 {
 	open_uring(end);
 	for (uint64_t round = 0; round < ROUNDS; round++)
@@ -282,7 +258,7 @@ static void run_uring(struct end *end)
 }
 
 /* What the buffers are is known to the kernel by their pages; so these stay, until the ring is closed. */
-static void run_late(struct end *end)
+static void run_late(struct nic_end *end)
 {
 	for (uint64_t round = 0; round < ROUNDS; round++) {
 		register_block(end);
@@ -310,7 +286,7 @@ static _Atomic bool is_over;
 
 static void *move_all_the_time(void *argument)
 {
-	struct end *end = argument;
+	struct nic_end *end = argument;
 
 	for (uint64_t round = 0; !atomic_load(&is_over); round++) {
 		begin_writing(end, round, move_by_call);
@@ -320,7 +296,7 @@ static void *move_all_the_time(void *argument)
 	return NULL;
 }
 
-static void run_thread(struct end *end)
+static void run_thread(struct nic_end *end)
 {
 	pthread_t thread;
 
@@ -341,7 +317,7 @@ static void run_thread(struct end *end)
 
 static const struct {
 	const char *name;
-	void (*run)(struct end *end);
+	void (*run)(struct nic_end *end);
 } cases[] = {
 	{"calls", run_calls}, {"thread", run_thread}, {"aio", run_aio},
 	{"uring", run_uring}, {"late", run_late},
@@ -351,7 +327,7 @@ int main(int argc, char **argv)
 {
 	for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct two_hosts hosts;
-		struct end end;
+		struct nic_end end;
 
 		if (strcmp(argv[1], cases[i].name) != 0)
 			continue;

@@ -31,7 +31,7 @@
 #include "hosts/call_counter.h"
 #include "tools/adopted.h"
 #include "tools/fail.h"
-#include "tools/nic.h"
+#include "tools/nic_end.h"
 #include "tools/peer_socket.h"
 #include "tools/two_hosts.h"
 
@@ -59,12 +59,7 @@ struct shared {
 };
 
 struct end {
-	struct nic nic;
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-	struct ibv_mr *mr;
-	uint8_t *block;
-	struct endpoint peer;
+	struct nic_end nic_end;
 	int side;
 	uint32_t posted, completed, received;
 };
@@ -82,29 +77,13 @@ __attribute__((visibility("default"))) int sched_yield(void)
 
 static void open_end(struct end *end, int socket)
 {
-	struct endpoint described;
-
-	end->block =
-		mmap(NULL, BLOCK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (end->block == MAP_FAILED)
-		fail_errno("mmap");
-	memset(end->block, 0, BLOCK_BYTES);
-	nic_open(&end->nic, NIC_GID_IPV4);
-	end->cq = ibv_create_cq(end->nic.context, 4 * DEPTH, NULL, NULL, 0);
-	need_object(end->cq, "ibv_create_cq");
-	end->mr = ibv_reg_mr(end->nic.pd, end->block, BLOCK_BYTES, NIC_ALL_RIGHTS);
-	need_object(end->mr, "ibv_reg_mr");
-	end->qp = nic_create_qp(&end->nic, end->cq, end->cq, DEPTH);
-	described = nic_describe(&end->nic, end->qp, end->mr);
-	peer_socket_exchange(socket, &described, &end->peer, sizeof(described));
-	nic_connect(&end->nic, end->qp, &described, &end->peer, &nic_usual_patience);
-	peer_socket_meet(socket);
+	nic_end_open(&end->nic_end, nic_end_map_block(BLOCK_BYTES), BLOCK_BYTES, DEPTH, socket);
 }
 
 static void poll_once(struct end *end)
 {
 	struct ibv_wc completions[DEPTH];
-	int count = ibv_poll_cq(end->cq, DEPTH, completions);
+	int count = ibv_poll_cq(end->nic_end.cq, DEPTH, completions);
 
 	if (count < 0)
 		give_up("ibv_poll_cq failed");
@@ -137,24 +116,24 @@ static void post(struct end *end, enum part part)
 	uint32_t number = end->posted++;
 	uint32_t length = part == PART_ATOMIC ? 8 : lengths[number % 5];
 	uint64_t place = number % 16 * 32768;
-	struct ibv_sge sge = {(uintptr_t)end->block + place, length, end->mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)end->nic_end.block + place, length, end->nic_end.mr->lkey};
 	struct ibv_send_wr request = {
 		.sg_list = &sge,
 		.num_sge = 1,
 		.opcode = opcodes[part],
 		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = {end->peer.address + place, end->peer.rkey},
+		.wr.rdma = {end->nic_end.peer.address + place, end->nic_end.peer.rkey},
 	};
 	struct ibv_send_wr *bad;
 
 	if (part == PART_SEND && length > SEND_BYTES)
 		sge.length = SEND_BYTES;
 	if (part == PART_ATOMIC) {
-		request.wr.atomic.remote_addr = end->peer.address + place;
-		request.wr.atomic.rkey = end->peer.rkey;
+		request.wr.atomic.remote_addr = end->nic_end.peer.address + place;
+		request.wr.atomic.rkey = end->nic_end.peer.rkey;
 		request.wr.atomic.compare_add = 1;
 	}
-	need_zero(ibv_post_send(end->qp, &request, &bad), "ibv_post_send");
+	need_zero(ibv_post_send(end->nic_end.qp, &request, &bad), "ibv_post_send");
 }
 
 static void request(struct end *end, enum part part, uint32_t count)
@@ -172,12 +151,12 @@ static void request(struct end *end, enum part part, uint32_t count)
 
 static void post_receive(struct end *end)
 {
-	struct ibv_sge sge = {(uintptr_t)end->block + end->posted++ % DEPTH * SEND_BYTES,
-			      SEND_BYTES, end->mr->lkey};
+	struct ibv_sge sge = {(uintptr_t)end->nic_end.block + end->posted++ % DEPTH * SEND_BYTES,
+			      SEND_BYTES, end->nic_end.mr->lkey};
 	struct ibv_recv_wr request = {.sg_list = &sge, .num_sge = 1};
 	struct ibv_recv_wr *bad;
 
-	need_zero(ibv_post_recv(end->qp, &request, &bad), "ibv_post_recv");
+	need_zero(ibv_post_recv(end->nic_end.qp, &request, &bad), "ibv_post_recv");
 }
 
 static void receive(struct end *end, uint32_t count)
@@ -251,7 +230,7 @@ static _Noreturn void be_counted(const int *counters)
 	open_end(&end, hosts.socket);
 	if (end.side == 1)
 		receive(&end, 0);
-	need_adopted(end.block, true);
+	need_adopted(end.nic_end.block, true);
 	atomic_store(&own->poller, (pid_t)syscall(SYS_gettid));
 	call_counter_begin(counters[end.side]);
 	for (int part = 0; part < PARTS; part++)

@@ -17,7 +17,7 @@
 
 #include "tools/fail.h"
 #include "tools/map_apart.h"
-#include "tools/nic.h"
+#include "tools/nic_end.h"
 #include "tools/peer_socket.h"
 #include "tools/two_hosts.h"
 
@@ -48,35 +48,17 @@ static const struct unmapped_case cases[] = {
 	 NOTHING},
 };
 
-struct end {
-	struct nic nic;
-	struct ibv_cq *cq;
-	struct ibv_qp *qp;
-	struct ibv_mr *mr;
-	uint8_t *block;
-	struct endpoint peer;
-};
-
-static void open_end(struct end *end, int fd)
+static void open_end(struct nic_end *end, int fd)
 {
-	struct endpoint own;
+	uint8_t *block = map_apart(BLOCK_BYTES, PROT_READ | PROT_WRITE);
 
-	nic_open(&end->nic, NIC_GID_IPV4);
-	end->cq = ibv_create_cq(end->nic.context, 8, NULL, NULL, 0);
-	need_object(end->cq, "ibv_create_cq");
-	end->block = map_apart(BLOCK_BYTES, PROT_READ | PROT_WRITE);
-	if (end->block == MAP_FAILED)
+	if (block == MAP_FAILED)
 		fail_errno("mmap");
-	memset(end->block, 1, BLOCK_BYTES);
-	end->mr = ibv_reg_mr(end->nic.pd, end->block, BLOCK_BYTES, NIC_ALL_RIGHTS);
-	need_object(end->mr, "ibv_reg_mr");
-	end->qp = nic_create_qp(&end->nic, end->cq, end->cq, 4);
-	own = nic_describe(&end->nic, end->qp, end->mr);
-	peer_socket_exchange(fd, &own, &end->peer, sizeof(own));
-	nic_connect(&end->nic, end->qp, &own, &end->peer, &nic_usual_patience);
+	memset(block, 1, BLOCK_BYTES);
+	nic_end_open(end, block, BLOCK_BYTES, 4, fd);
 }
 
-static void expect_status(struct end *end, const char *who, enum ibv_wc_status wanted)
+static void expect_status(struct nic_end *end, const char *who, enum ibv_wc_status wanted)
 {
 	struct ibv_wc completion;
 	int count;
@@ -90,7 +72,7 @@ static void expect_status(struct end *end, const char *who, enum ibv_wc_status w
 			ibv_wc_status_str(completion.status), ibv_wc_status_str(wanted));
 }
 
-static void be_requester(struct end *end, const struct unmapped_case *c)
+static void be_requester(struct nic_end *end, const struct unmapped_case *c)
 {
 	uint32_t length = c->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD ? 8 : BLOCK_BYTES;
 	struct ibv_sge sge = {(uintptr_t)end->block, length, end->mr->lkey};
@@ -113,7 +95,7 @@ static void be_requester(struct end *end, const struct unmapped_case *c)
 	expect_status(end, "requester", c->requester);
 }
 
-static void post_receive(struct end *end)
+static void post_receive(struct nic_end *end)
 {
 	struct ibv_sge sge = {(uintptr_t)end->block, BLOCK_BYTES, end->mr->lkey};
 	struct ibv_recv_wr request = {.sg_list = &sge, .num_sge = 1}, *bad;
@@ -121,7 +103,7 @@ static void post_receive(struct end *end)
 	need_zero(ibv_post_recv(end->qp, &request, &bad), "ibv_post_recv");
 }
 
-static void expect_event_and_error_state(struct end *end)
+static void expect_event_and_error_state(struct nic_end *end)
 {
 	struct ibv_async_event event;
 	struct ibv_qp_init_attr init;
@@ -142,7 +124,7 @@ static void expect_event_and_error_state(struct end *end)
 			attr.qp_state);
 }
 
-static void be_responder(struct end *end, const struct unmapped_case *c)
+static void be_responder(struct nic_end *end, const struct unmapped_case *c)
 {
 	if (c->responder != NOTHING)
 		expect_status(end, "responder", c->responder);
@@ -154,7 +136,7 @@ static void run_case(const struct unmapped_case *c)
 {
 	struct two_hosts hosts = two_hosts_split();
 	bool is_requester = hosts.other != 0;
-	struct end end;
+	struct nic_end end;
 
 	open_end(&end, hosts.socket);
 	if (!is_requester && c->opcode == IBV_WR_SEND)
@@ -168,10 +150,7 @@ static void run_case(const struct unmapped_case *c)
 		be_responder(&end, c);
 	peer_socket_meet(hosts.socket);
 	/* Deregistering what is no longer mapped is fine. */
-	need_zero(ibv_destroy_qp(end.qp), "ibv_destroy_qp");
-	need_zero(ibv_dereg_mr(end.mr), "ibv_dereg_mr");
-	need_zero(ibv_destroy_cq(end.cq), "ibv_destroy_cq");
-	nic_close(&end.nic);
+	nic_end_close(&end);
 	if (hosts.other)
 		two_hosts_join(&hosts);
 }
