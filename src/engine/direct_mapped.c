@@ -119,15 +119,15 @@ static void let_go(struct direct *direct, struct mapped_pages *pages)
 }
 
 static struct mapped_pages *take(struct engine *engine, const struct direct_peer *peer,
-				 const struct published_grant *grant)
+				 const struct published_key *facts)
 {
 	uint64_t page = adoption_page_size();
-	uint64_t offset = grant->shared_offset & ~(page - 1);
-	uint64_t length = (grant->shared_offset - offset + grant->shared_length + page - 1) &
+	uint64_t offset = facts->shared_offset & ~(page - 1);
+	uint64_t length = (facts->shared_offset - offset + facts->shared_length + page - 1) &
 			  ~(page - 1);
 	struct mapped_pages *pages;
 
-	if (grant->shared_length > ADOPTED_BYTES_MAX || !is_in_room(peer->slot, offset, length))
+	if (facts->shared_length > ADOPTED_BYTES_MAX || !is_in_room(peer->slot, offset, length))
 		return NULL;
 	pages = find(&engine->direct, offset, length);
 	if (!pages)
@@ -140,39 +140,40 @@ static struct mapped_pages *take(struct engine *engine, const struct direct_peer
 /* --- what a queue pair remembers --- */
 
 static void remember(struct mapped_region *region, struct engine *engine,
-		     const struct direct_peer *peer, uint32_t key,
-		     const struct published_grant *grant)
+		     const struct direct_peer *peer, const struct published_known *known)
 {
 	int saved_errno = errno;
 
 	pthread_mutex_lock(&engine->direct.lock);
 	let_go(&engine->direct, region->pages);
 	*region = (struct mapped_region){
-		.key = key,
-		.generation = grant->key.generation,
-		.offset = grant->shared_offset,
-		.length = grant->shared_length,
-		.pages = take(engine, peer, grant),
+		.key = known->number,
+		.generation = known->key.generation,
+		.offset = known->facts.shared_offset,
+		.length = known->facts.shared_length,
+		.pages = take(engine, peer, &known->facts),
 	};
 	pthread_mutex_unlock(&engine->direct.lock);
 	errno = saved_errno;
 }
 
 /* The generation alone tells it, unless the peer lies: then its bytes would not be those mapped. */
-static bool is_remembered(const struct mapped_region *region, uint32_t key,
-			  const struct published_grant *grant)
+static bool is_remembered(const struct mapped_region *region, const struct published_known *known)
 {
-	return region->key == key && region->generation == grant->key.generation &&
-	       region->offset == grant->shared_offset && region->length == grant->shared_length;
+	return region->key == known->number && region->generation == known->key.generation &&
+	       region->offset == known->facts.shared_offset &&
+	       region->length == known->facts.shared_length;
 }
 
 /* How far @address is within the shared bytes, if all @bytes are; otherwise false. */
 static bool is_shared(const struct published_grant *grant, uint64_t address, uint64_t bytes,
 		      uint64_t *within)
 {
+	const struct published_key *facts = &grant->known->facts;
+
 	/* Wraps to a huge number where the address lies before them. */
-	*within = address - grant->shared_address;
-	return *within < grant->shared_length && bytes <= grant->shared_length - *within;
+	*within = address - facts->shared_address;
+	return *within < facts->shared_length && bytes <= facts->shared_length - *within;
 }
 
 bool mapped_is_shared(const struct published_grant *grant, uint64_t address, uint64_t bytes)
@@ -182,30 +183,28 @@ bool mapped_is_shared(const struct published_grant *grant, uint64_t address, uin
 	return is_shared(grant, address, bytes, &within);
 }
 
-uint8_t *mapped_find(struct mapped_memory *memory, struct engine *engine, struct direct_peer *peer,
-		     uint32_t key, const struct published_grant *grant, uint64_t address,
-		     uint64_t bytes)
+uint8_t *mapped_find(struct mapped_region *region, struct engine *engine, struct direct_peer *peer,
+		     const struct published_grant *grant, uint64_t address, uint64_t bytes)
 {
-	struct mapped_region *region =
-		&memory->remembered[(key * 0x9e3779b1u >> 16) % MAPPED_REMEMBERED];
 	uint64_t within;
 
 	if (!is_shared(grant, address, bytes, &within))
 		return NULL;
-	if (!is_remembered(region, key, grant))
-		remember(region, engine, peer, key, grant);
+	if (!is_remembered(region, grant->known))
+		remember(region, engine, peer, grant->known);
 	if (!region->pages)
 		return NULL;
 	return region->pages->bytes + (region->offset - region->pages->offset) + within;
 }
 
-void mapped_forget(struct mapped_memory *memory, struct engine *engine)
+void mapped_forget(struct mapped_region *region, struct engine *engine)
 {
+	if (!region->pages)
+		return;
 	pthread_mutex_lock(&engine->direct.lock);
-	for (uint32_t i = 0; i < MAPPED_REMEMBERED; i++)
-		let_go(&engine->direct, memory->remembered[i].pages);
+	let_go(&engine->direct, region->pages);
 	pthread_mutex_unlock(&engine->direct.lock);
-	*memory = (struct mapped_memory){0};
+	*region = (struct mapped_region){0};
 }
 
 /* --- access --- */

@@ -12,8 +12,14 @@
 /* Pieces up to this size may be torn by the kernel. */
 #define TORN_BYTES_MAX 8u
 #define ATOMIC_BYTES 8u
-/* Keys whose entries a QP remembers; a power of two. */
-#define KNOWN_KEYS 16u
+/* Regions of its peer that a QP remembers. */
+#define KNOWN_REGIONS 16u
+
+/* What it has learnt of one, and where that is mapped here. */
+struct known_region {
+	struct published_known published;
+	struct mapped_region mapped;
+};
 
 struct direct_reach {
 	struct reach reach;
@@ -21,11 +27,40 @@ struct direct_reach {
 	struct direct_peer *peer;
 	uint32_t cell;
 	struct published_request request; /* what is the same for all */
-	struct published_known known[KNOWN_KEYS];
-	uint32_t vm_bytes_min; /* of messages for which the system's calls pay */
+	uint32_t vm_bytes_min;		  /* of messages for which the system's calls pay */
 	bool uses_mappings;
-	struct mapped_memory mapped;
+	struct known_region known[KNOWN_REGIONS];
+	struct known_region *last; /* that was asked for; never NULL */
+	uint32_t given_up;	   /* how many had to make place */
 };
+
+/* --- what is known of regions --- */
+
+static bool is_of(const struct known_region *known, uint32_t key)
+{
+	return known->published.number == key;
+}
+
+/* That of @key, or else a place for it; what one that is full held is found out again. */
+static struct known_region *find_known(struct direct_reach *reach, uint32_t key)
+{
+	struct known_region *free = NULL;
+
+	for (uint32_t i = 0; i < KNOWN_REGIONS; i++) {
+		if (is_of(&reach->known[i], key))
+			return &reach->known[i];
+		if (!free && is_of(&reach->known[i], 0))
+			free = &reach->known[i];
+	}
+	return free ? free : &reach->known[reach->given_up++ % KNOWN_REGIONS];
+}
+
+static struct known_region *known_of(struct direct_reach *reach, uint32_t key)
+{
+	if (!is_of(reach->last, key))
+		reach->last = find_known(reach, key);
+	return reach->last;
+}
 
 /* --- cells, under the lock --- */
 
@@ -157,8 +192,8 @@ static uint8_t *find_mapped(struct direct_reach *reach, const struct published_g
 {
 	if (!reach->uses_mappings || !is_alive(reach, step->now))
 		return NULL;
-	return mapped_find(&reach->mapped, reach->qp->engine, reach->peer, step->key, grant,
-			   grant->address + step->offset, step->bytes);
+	return mapped_find(&known_of(reach, step->key)->mapped, reach->qp->engine, reach->peer,
+			   grant, grant->address + step->offset, step->bytes);
 }
 
 /* Whether the system's calls would pay, and take it. */
@@ -182,12 +217,11 @@ static bool move(struct direct_reach *reach, const struct published_grant *grant
 	return mapped_move(there, step);
 }
 
-/* Keys are drawn at random, all of their bits. */
 static bool ask_tables(struct direct_reach *reach, struct published_grant *grant)
 {
 	const struct published_request *request = &reach->request;
 
-	return published_grants(reach->peer->tables, &reach->known[request->key % KNOWN_KEYS],
+	return published_grants(reach->peer->tables, &known_of(reach, request->key)->published,
 				request, grant);
 }
 
@@ -286,8 +320,8 @@ static enum reach_outcome atomic_at_peer(struct reach *base, const struct reach_
 	ask(reach, atomic->key, IBV_ACCESS_REMOTE_ATOMIC, atomic->address, ATOMIC_BYTES);
 	announcement_begin(cell, atomic->key, reach->request.qpn);
 	if (ask_tables(reach, &grant) && is_alive(reach, atomic->now))
-		there = mapped_find(&reach->mapped, reach->qp->engine, reach->peer, atomic->key,
-				    &grant, grant.address, ATOMIC_BYTES);
+		there = mapped_find(&known_of(reach, atomic->key)->mapped, reach->qp->engine,
+				    reach->peer, &grant, grant.address, ATOMIC_BYTES);
 	if (there) {
 		announcement_is_by_sharing(cell);
 		is_done = mapped_atomic(there, atomic, original);
@@ -336,6 +370,7 @@ static struct direct_reach *open_reach(struct engine_qp *qp)
 	reach->peer = find_peer(direct, qp->flow);
 	if (!reach->peer)
 		reach->peer = add_peer(qp->engine, qp->flow);
+	reach->last = reach->known;
 	reach->cell = reach->peer ? take_cell(direct, reach->peer) : ANNOUNCEMENT_CELLS;
 	if (reach->cell != ANNOUNCEMENT_CELLS)
 		reach->peer->user_count++;
@@ -402,7 +437,8 @@ void direct_disconnect(struct engine_qp *qp)
 	qp->direct = (struct direct_qp){.is_on = false};
 	if (!reach)
 		return;
-	mapped_forget(&reach->mapped, qp->engine);
+	for (uint32_t i = 0; i < KNOWN_REGIONS; i++)
+		mapped_forget(&reach->known[i].mapped, qp->engine);
 	pthread_mutex_lock(&direct->lock);
 	return_cell(direct, reach->peer, reach->cell);
 	return_peer(reach->peer);

@@ -274,18 +274,11 @@ bool published_grants(const struct published *published, struct published_known 
 	if (!(known->rights & request->rights) || offset >= key->length ||
 	    request->length > key->length - offset)
 		return false;
-	*grant = (struct published_grant){
-		.qp = known->qp,
-		.key = known->key,
-		.address = key->address + offset,
-		.shared_address = key->shared_address,
-		.shared_length = key->shared_length,
-		.shared_offset = key->shared_offset,
-	};
+	*grant = (struct published_grant){.known = known, .address = key->address + offset};
 	return true;
 }
 
 bool published_stands(const struct published_grant *grant)
 {
-	return stands(&grant->qp) && stands(&grant->key);
+	return stands(&grant->known->qp) && stands(&grant->known->key);
 }

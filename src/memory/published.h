@@ -126,13 +126,6 @@ struct published_seen {
 	uint32_t generation;
 };
 
-struct published_grant {
-	struct published_seen qp, key;
-	uint64_t address; /* of the message's first byte, in the owner's memory */
-	/* As in published_key, and within 64 bits. */
-	uint64_t shared_address, shared_length, shared_offset;
-};
-
 /*
  * What a reader has learnt of a key and its queue pair: good as long as neither entry has changed. It
  * belongs to requests that differ in key, rights, address and length alone. Zeroed: nothing yet.
@@ -142,6 +135,12 @@ struct published_known {
 	uint32_t rights; /* that both grant */
 	uint32_t number; /* of the key */
 	struct published_key facts;
+};
+
+struct published_grant {
+	const struct published_known
+		*known;	  /* what it follows from; renewed by the next question alone */
+	uint64_t address; /* of the message's first byte, in the owner's memory */
 };
 
 /*

@@ -122,6 +122,29 @@ static void all_kinds_of_requests_go_there(void **state)
 	assert_int_equal(area[4095], 0x41);
 }
 
+/* None makes way for another one as long as there are few. */
+static void regions_taken_in_turns_stay_mapped(void **state)
+{
+	enum { REGIONS = 8 };
+	const uint64_t bytes = AREA_BYTES / REGIONS;
+	struct engine_mr *mrs[REGIONS];
+
+	(void)state;
+	for (size_t i = 0; i < REGIONS; i++)
+		mrs[i] = register_bytes(area + i * bytes, bytes);
+	for (size_t turn = 0; turn < 3; turn++)
+		for (size_t i = 0; i < REGIONS; i++) {
+			pair.a.buffer[0] = (uint8_t)(1 + turn + i);
+			assert_int_equal(request(IBV_WR_RDMA_WRITE, 1, mrs[i], i * bytes),
+					 IBV_WC_SUCCESS);
+			assert_int_equal(area[i * bytes], 1 + turn + i);
+		}
+	assert_int_equal(pair.a.engine->direct.mapped_count, REGIONS);
+	assert_int_equal(counted(QP_DIRECT_WRITES), 3 * REGIONS);
+	for (size_t i = 0; i < REGIONS; i++)
+		assert_int_equal(engine_mr_destroy(mrs[i]), 0);
+}
+
 static void what_is_deregistered_is_refused(void **state)
 {
 	struct engine_mr *mr = register_area(), old;
@@ -257,18 +280,20 @@ static uint8_t *find(struct direct_peer *peer, uint64_t address, uint64_t length
 		     uint64_t at, uint64_t bytes)
 {
 	static uint32_t generation;
-	static struct mapped_memory memory;
-	const struct published_grant grant = {
+	static struct mapped_region region;
+	const struct published_known known = {
 		.key = {.generation = generation += 2},
-		.shared_address = address,
-		.shared_length = length,
-		.shared_offset = offset,
+		.number = 0x77,
+		.facts = {.shared_address = address,
+			  .shared_length = length,
+			  .shared_offset = offset},
 	};
-	uint8_t *found = mapped_find(&memory, pair.a.engine, peer, 0x77, &grant, at, bytes);
+	const struct published_grant grant = {.known = &known};
+	uint8_t *found = mapped_find(&region, pair.a.engine, peer, &grant, at, bytes);
 
 	if (found)
 		*(volatile uint8_t *)found = 1;
-	mapped_forget(&memory, pair.a.engine);
+	mapped_forget(&region, pair.a.engine);
 	return found;
 }
 
@@ -305,33 +330,34 @@ static void a_peer_that_moves_its_bytes_leads_nowhere(void **state)
 	uint32_t slot = host_slot(membership_host(pair.b.engine));
 	struct direct_peer peer = {.slot = slot, .process = 1};
 	uint64_t far = adopted_room_offset(slot) + 99 * ADOPTED_STRIDE_BYTES;
-	struct published_grant grant = {.key = {.generation = 2},
-					.shared_address = 0x1000,
-					.shared_length = 8192,
-					.shared_offset = far};
-	struct mapped_memory memory = {0};
+	struct published_known known = {
+		.key = {.generation = 2},
+		.number = 5,
+		.facts = {.shared_address = 0x1000, .shared_length = 8192, .shared_offset = far}};
+	const struct published_grant grant = {.known = &known};
+	struct mapped_region region = {0};
 	struct engine *engine = pair.a.engine;
-	uint8_t *first = mapped_find(&memory, engine, &peer, 5, &grant, 0x1000, 1);
+	uint8_t *first = mapped_find(&region, engine, &peer, &grant, 0x1000, 1);
 	uint8_t *second;
 
 	(void)state;
 	assert_non_null(first);
-	assert_ptr_equal(mapped_find(&memory, engine, &peer, 5, &grant, 0x1008, 1), first + 8);
+	assert_ptr_equal(mapped_find(&region, engine, &peer, &grant, 0x1008, 1), first + 8);
 	first[8] = 0x42;
-	grant.shared_offset += 4096;
-	second = mapped_find(&memory, engine, &peer, 5, &grant, 0x1000, 8192);
+	known.facts.shared_offset += 4096;
+	second = mapped_find(&region, engine, &peer, &grant, 0x1000, 8192);
 	assert_non_null(second);
 	second[8191] = 1;
-	grant.shared_length = ADOPTED_BYTES_MAX + 1;
-	assert_null(mapped_find(&memory, engine, &peer, 5, &grant, 0x1000 + ADOPTED_BYTES_MAX, 1));
-	grant.shared_length = 8192;
-	grant.shared_offset = UINT64_MAX - 8191;
-	assert_null(mapped_find(&memory, engine, &peer, 5, &grant, 0x1000, 1));
-	grant.shared_offset = far;
-	first = mapped_find(&memory, engine, &peer, 5, &grant, 0x1000, 8192);
+	known.facts.shared_length = ADOPTED_BYTES_MAX + 1;
+	assert_null(mapped_find(&region, engine, &peer, &grant, 0x1000 + ADOPTED_BYTES_MAX, 1));
+	known.facts.shared_length = 8192;
+	known.facts.shared_offset = UINT64_MAX - 8191;
+	assert_null(mapped_find(&region, engine, &peer, &grant, 0x1000, 1));
+	known.facts.shared_offset = far;
+	first = mapped_find(&region, engine, &peer, &grant, 0x1000, 8192);
 	assert_non_null(first);
 	assert_int_equal(first[8], 0x42);
-	mapped_forget(&memory, engine);
+	mapped_forget(&region, engine);
 }
 
 static void a_misaligned_atomic_is_not_executed(void **state)
@@ -354,6 +380,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		WITH_PAIR(all_kinds_of_requests_go_there),
+		WITH_PAIR(regions_taken_in_turns_stay_mapped),
 		WITH_PAIR(what_is_deregistered_is_refused),
 		WITH_PAIR(regions_from_before_are_adopted_at_rtr),
 		WITH_PAIR(changed_regions_are_adopted_anew),
