@@ -43,7 +43,8 @@ struct lease {
 	vbn_time since, until;
 };
 
-static _Thread_local struct lease lease;
+/* Asked for by each post: without a call that finds the thread's place. */
+static _Thread_local struct lease lease __attribute__((tls_model("initial-exec")));
 
 #if defined(__x86_64__)
 static uintptr_t *program_counter(ucontext_t *machine)
