@@ -49,6 +49,7 @@ static struct engine_cq *make(struct engine *engine, const struct engine_cq_attr
 	cq->pd = attr->pd;
 	cq->allocator = attr->allocator;
 	cq->ignores_overrun = attr->ignores_overrun;
+	cq->has_timestamps = attr->has_timestamps;
 	completion_queue_init(&cq->queue, cq->memory.bytes, attr->capacity);
 	pthread_mutex_init(&cq->lock, NULL);
 	return cq;
@@ -355,7 +356,7 @@ enum cq_push_result cq_push(struct engine_cq *cq, struct cq_entry *entry)
 	show_count(cq);
 	if (result != CQ_PUSHED_HOLD)
 		return result;
-	hold_event(cq, entry->timestamp_ns);
+	hold_event(cq, clock_now());
 	return CQ_PUSHED;
 }
 

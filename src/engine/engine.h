@@ -127,6 +127,7 @@ struct engine_cq_attr {
 	struct engine_pd *pd;			 /* which it uses; may be NULL */
 	const struct queue_allocator *allocator; /* may be NULL */
 	bool ignores_overrun; /* an entry that finds it full takes the oldest one's place */
+	bool has_timestamps;  /* of completions somebody reads when they came about */
 };
 
 int engine_cq_create_from(struct engine *engine, const struct engine_cq_attr *attr,
@@ -146,7 +147,10 @@ int engine_cq_arm(struct engine_cq *cq, bool solicited_only);
  */
 int engine_cq_moderate(struct engine_cq *cq, uint32_t count, uint32_t period_us);
 
-/* A completion, and when it came about by the device's clock. Of one CQ they never run back. */
+/*
+ * A completion, and, where the CQ has timestamps, when it came about by the device's clock. Of one CQ they
+ * never run back.
+ */
 struct engine_completion {
 	struct ibv_wc wc;
 	uint64_t timestamp_ns;

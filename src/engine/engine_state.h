@@ -236,6 +236,7 @@ struct engine_cq {
 	struct queue_memory memory;   /* of the queue's entries */
 	const struct queue_allocator *allocator;
 	bool ignores_overrun;
+	bool has_timestamps; /* otherwise those of its entries are some milliseconds old, perhaps */
 	vbn_time last_stamp; /* of the youngest entry; under lock */
 	/* Moderation. */
 	uint64_t hold_ns; /* under lock */

@@ -14,6 +14,9 @@
 #include "verbs/operations.h"
 #include "verbs/pd.h"
 
+#define TIMESTAMP_FIELDS \
+	(IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
+
 static int check_create(const char *call, struct ibv_context *context,
 			struct ibv_comp_channel *channel, uint32_t vector)
 {
@@ -55,6 +58,7 @@ static int create_in_engine(struct cq *cq, const struct ibv_cq_init_attr_ex *att
 		.channel = attr->channel ? channel_of(attr->channel)->events : NULL,
 		.async = context_of(context)->async,
 		.object = &cq->ibv,
+		.has_timestamps = attr->wc_flags & TIMESTAMP_FIELDS,
 	};
 
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
