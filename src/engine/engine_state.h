@@ -446,6 +446,11 @@ void run_qp(struct engine_qp *qp, struct pass *pass);
  */
 bool run_straight(struct engine_qp *qp, const struct core *core);
 /*
+ * What was just posted, if it is one packet that can be made where the peer reads it, with the ACK that is owed
+ * before it: no pass, and the time as above. Its lock is held. False: as above.
+ */
+bool run_one_packet(struct engine_qp *qp, const struct core *core);
+/*
  * Only what qp_receive() left in the outbox. Its lock is held. True: what
  * came of it (a payload that cannot be read, a CQ that overran) makes run_qp() necessary.
  */

@@ -5,7 +5,8 @@
  * process is served after the lock is let go. An acknowledgement that was held for the
  * program's answer leaves with it, in the same batch.
  *
- * Where all of it can be done in the peer's memory right away nothing of that is needed (run_straight()).
+ * Where all of it can be done in the peer's memory right away nothing of that is needed (run_straight()), and
+ * little where one packet is all there is to send (run_one_packet()).
  */
 #include <errno.h>
 
@@ -30,6 +31,7 @@ struct post_result {
 	int error;
 	uint32_t posted;	 /* requests before the first refused one */
 	struct ibv_send_wr *bad; /* that one */
+	bool is_done;		 /* with all that was posted */
 };
 
 enum post_form { POST_LIST, POST_ALL_OR_NOTHING, POST_BIND_TYPE_1 };
@@ -67,8 +69,7 @@ static bool goes_straight(const struct engine_qp *qp)
 static struct post_result post_sends(struct engine_qp *qp, struct ibv_send_wr *list,
 				     enum post_form form, const struct core *core)
 {
-	bool is_straight = form == POST_LIST && goes_straight(qp);
-	struct post_result result = {0};
+	struct post_result result = {.is_done = form == POST_LIST && goes_straight(qp)};
 
 	for (; list; list = list->next) {
 		result.error = post_one(qp, list, form, core);
@@ -77,9 +78,30 @@ static struct post_result post_sends(struct engine_qp *qp, struct ibv_send_wr *l
 			break;
 		}
 		result.posted++;
-		is_straight = is_straight && run_straight(qp, core);
+		result.is_done = result.is_done && run_straight(qp, core);
 	}
 	return result;
+}
+
+/*
+ * False: the program may have thought for a while before it answered, which takes a look at the clock; with
+ * the acknowledgement still waiting it has not.
+ */
+static bool goes_alone(const struct engine_qp *qp)
+{
+	return !qp->told_at || qp->ack_place;
+}
+
+/* The short ways for what was posted. The QP's lock is held. True: that was all. */
+static bool run_shortly(struct engine_qp *qp, const struct core *core)
+{
+	if (goes_straight(qp) && run_straight(qp, core))
+		return true;
+	if (!goes_alone(qp) || !run_one_packet(qp, core))
+		return false;
+	if (qp->told_at)
+		note_answer(qp, true);
+	return true;
 }
 
 /* The QP's lock is held. */
@@ -108,20 +130,19 @@ static struct post_result take_in(struct engine_qp *qp, struct ibv_send_wr *list
 		.holds = &engine->holds,
 	};
 	struct post_result result;
-	bool is_done;
 
 	pthread_mutex_lock(&qp->lock);
 	qp_grant_direct(qp->qp, DIRECT_STEP_BYTES);
 	result = post_sends(qp, list, form, &core);
 	if (result.error && form == POST_ALL_OR_NOTHING)
 		qp_unpost_sends(qp->qp, result.posted);
-	is_done = goes_straight(qp) && run_straight(qp, &core);
-	if (!is_done) {
+	result.is_done = result.is_done || run_shortly(qp, &core);
+	if (!result.is_done) {
 		engine_call_begin(engine);
 		run(qp, core.copier);
 	}
 	pthread_mutex_unlock(&qp->lock);
-	if (is_done)
+	if (result.is_done)
 		return result;
 	progress_after_send(engine);
 	engine_call_end(engine);

@@ -15,10 +15,15 @@
 /* A QP with more to send than that lets others have a turn; its timer brings it back. */
 #define ROUNDS_MAX 16
 
+static void count_sent(struct engine_qp *qp, uint32_t count)
+{
+	counters_add(&qp->engine->statistics.room->head.process.sent, count);
+}
+
 static void note_sent(struct engine_qp *qp, const struct pass *pass, struct engine_link *link,
 		      struct engine_flow *flow, uint32_t count)
 {
-	counters_add(&qp->engine->statistics.room->head.process.sent, count);
+	count_sent(qp, count);
 	/* An answer may come soon: whoever polls looks for it. */
 	atomic_store_explicit(&link->last_traffic, pass->core.now, memory_order_relaxed);
 	if (flow)
@@ -72,7 +77,7 @@ static uint32_t bytes_needed(const struct packet_out *out)
 }
 
 /* How long the message is that lies at @bytes now; 0: its payload could not be read. */
-static uint32_t emit_message(const struct engine_qp *qp, const struct pass *pass,
+static uint32_t emit_message(const struct engine_qp *qp, const struct core *core,
 			     const struct packet_out *out, uint8_t *bytes,
 			     struct complaint *complaint)
 {
@@ -82,7 +87,7 @@ static uint32_t emit_message(const struct engine_qp *qp, const struct pass *pass
 
 	if (!payload_bytes)
 		return header_bytes;
-	if (payload_copy(qp->qp, out, &pass->core, bytes + header_bytes, complaint))
+	if (payload_copy(qp->qp, out, core, bytes + header_bytes, complaint))
 		return 0;
 	if (pad_bytes)
 		memset(bytes + header_bytes + payload_bytes, 0, pad_bytes);
@@ -98,7 +103,7 @@ static bool add_message(struct engine_qp *qp, struct pass *pass, const struct pa
 	uint32_t length;
 
 	make_room(qp, pass, &target, bytes_needed(out) + ICRC_BYTES);
-	length = emit_message(qp, pass, out, batch->bytes + batch->bytes_used, &complaint);
+	length = emit_message(qp, &pass->core, out, batch->bytes + batch->bytes_used, &complaint);
 	if (!length)
 		return qp_payload_failed(qp->qp, out, &complaint, &pass->core);
 	batch->messages[batch->message_count++] = (struct send_message){
@@ -116,65 +121,71 @@ struct in_place {
 	bool is_whole; /* false: what the outbox holds behind them is stale */
 };
 
-static struct in_place write_in_place(struct engine_qp *qp, struct pass *pass,
-				      struct link_outlet *outlet)
+static struct in_place write_in_place(struct engine_qp *qp, const struct core *core,
+				      const struct outbox *outbox, struct link_outlet *outlet)
 {
 	const struct link_ops *ops = qp->link->link->ops;
 	struct in_place in_place = {.is_whole = true};
 	struct complaint complaint = {0};
 
-	while (in_place.is_whole && in_place.used < pass->outbox.packet_count) {
-		const struct packet_out *out = &pass->outbox.packets[in_place.used];
+	while (in_place.is_whole && in_place.used < outbox->packet_count) {
+		const struct packet_out *out = &outbox->packets[in_place.used];
 		uint8_t *bytes = ops->room(outlet, bytes_needed(out));
 		uint32_t length;
 
 		if (!bytes)
 			break;
 		in_place.used++;
-		length = emit_message(qp, pass, out, bytes, &complaint);
+		length = emit_message(qp, core, out, bytes, &complaint);
 		if (length) {
 			ops->commit(outlet, &qp->route, length);
 			in_place.sent++;
 		} else {
-			in_place.is_whole = qp_payload_failed(qp->qp, out, &complaint, &pass->core);
+			in_place.is_whole = qp_payload_failed(qp->qp, out, &complaint, core);
 		}
 	}
 	return in_place;
 }
 
-/*
- * Packets of a connected QP are made where the peer reads them, if the link can do that, and unless
- * others wait in the batch, which come first.
- */
-static struct in_place send_in_place(struct engine_qp *qp, struct pass *pass)
+/* Where packets of a connected QP are made if its link can do that; NULL: not now. */
+static struct link_outlet *begin_in_place(const struct engine_qp *qp)
 {
-	struct in_place in_place = {.is_whole = true};
 	struct link *link = qp->link ? qp->link->link : NULL;
-	struct link_outlet *outlet;
 
-	if (qp->ahs || !link || !link->ops->begin || pass->batch.message_count)
-		return in_place;
-	outlet = link->ops->begin(link, &qp->route);
-	if (!outlet)
-		return in_place;
-	in_place = write_in_place(qp, pass, outlet);
-	link->ops->end(link, outlet);
-	if (in_place.sent)
-		note_sent(qp, pass, qp->link, pace_flow(qp), in_place.sent);
-	return in_place;
+	return !qp->ahs && link && link->ops->begin ? link->ops->begin(link, &qp->route) : NULL;
+}
+
+static void end_in_place(const struct engine_qp *qp, struct link_outlet *outlet)
+{
+	qp->link->link->ops->end(qp->link->link, outlet);
+}
+
+/* Of what is in the outbox, all that is neither made in place nor stale. False: the rest is. */
+static bool batch_from(struct engine_qp *qp, struct pass *pass, const struct outbox *outbox,
+		       const struct in_place *in_place)
+{
+	bool is_whole = in_place->is_whole;
+
+	for (uint32_t i = in_place->used; is_whole && i < outbox->packet_count; i++)
+		is_whole = add_message(qp, pass, &outbox->packets[i]);
+	return is_whole;
 }
 
 static bool batch_packets(struct engine_qp *qp, struct pass *pass)
 {
-	struct in_place in_place;
-	bool is_whole = true;
+	struct in_place in_place = {.is_whole = true};
+	/* Others that wait in the batch come first. */
+	bool may_pass = pass->outbox.packet_count && !pass->batch.message_count;
+	struct link_outlet *outlet = may_pass ? begin_in_place(qp) : NULL;
+	bool is_whole;
 
-	if (pass->outbox.packet_count) {
-		in_place = send_in_place(qp, pass);
-		is_whole = in_place.is_whole;
-		for (uint32_t i = in_place.used; is_whole && i < pass->outbox.packet_count; i++)
-			is_whole = add_message(qp, pass, &pass->outbox.packets[i]);
+	if (outlet) {
+		in_place = write_in_place(qp, &pass->core, &pass->outbox, outlet);
+		end_in_place(qp, outlet);
 	}
+	if (in_place.sent)
+		note_sent(qp, pass, qp->link, pace_flow(qp), in_place.sent);
+	is_whole = batch_from(qp, pass, &pass->outbox, &in_place);
 	/* A program that sees a completion may end: what was to leave before it leaves now. */
 	if (pass->outbox.completion_count || pass->outbox.event_count)
 		send_batch(qp, pass);
@@ -213,6 +224,47 @@ bool run_straight(struct engine_qp *qp, const struct core *core)
 			return false;
 	}
 	return true;
+}
+
+/* There is no room in place for the rest. False: it is stale. */
+static bool send_rest(struct engine_qp *qp, const struct core *core, const struct outbox *outbox,
+		      const struct in_place *in_place)
+{
+	struct pass *pass = pass_begin_with(qp->engine, core->copier);
+	bool is_whole = batch_from(qp, pass, outbox, in_place);
+
+	send_batch(qp, pass);
+	pass_end(pass);
+	return is_whole;
+}
+
+/* What the retry timer needs, now that something is under way. */
+static void follow_deadline(struct engine_qp *qp)
+{
+	vbn_time deadline = qp_next_deadline(qp->qp);
+
+	if (timers_set_at_latest(&qp->engine->timers, &qp->timer, deadline))
+		helper_notice(qp->engine, deadline);
+}
+
+bool run_one_packet(struct engine_qp *qp, const struct core *core)
+{
+	struct link_outlet *outlet = qp_has_one_packet(qp->qp) ? begin_in_place(qp) : NULL;
+	struct in_place in_place;
+	struct outbox outbox;
+
+	if (!outlet)
+		return false;
+	outbox_clear(&outbox);
+	qp_output_one_packet(qp->qp, core, &outbox);
+	in_place = write_in_place(qp, core, &outbox, outlet);
+	end_in_place(qp, outlet);
+	count_sent(qp, in_place.sent);
+	if (in_place.used != outbox.packet_count)
+		in_place.is_whole = send_rest(qp, core, &outbox, &in_place);
+	held_acks_set(qp, VBN_TIME_NEVER);
+	follow_deadline(qp);
+	return in_place.is_whole;
 }
 
 /* The batch fills up over several outboxes: the more packets leave at once, the cheaper. */

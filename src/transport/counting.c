@@ -32,8 +32,7 @@ static void count_sent(struct qp *qp, const struct packet_out *packets, uint32_t
 		if (opcode_operation(packet->opcode) == OPCODE_ACKNOWLEDGE)
 			count_syndrome(qp, packet->aeth.syndrome);
 	}
-	qp_counters_add(qp->counters, QP_SENT_PKTS, count);
-	qp_counters_add(qp->counters, QP_SENT_BYTES, bytes);
+	counting_sent(qp, count, bytes);
 }
 
 static void count_failed_receive(struct qp *qp, enum ibv_wc_status status)

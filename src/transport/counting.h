@@ -25,6 +25,13 @@ static inline struct outbox_mark outbox_mark(const struct outbox *out)
 	return (struct outbox_mark){out->packet_count, out->completion_count};
 }
 
+/* So many packets, none of which refuses anything. */
+static inline void counting_sent(struct qp *qp, uint32_t packets, uint64_t payload_bytes)
+{
+	qp_counters_add(qp->counters, QP_SENT_PKTS, packets);
+	qp_counters_add(qp->counters, QP_SENT_BYTES, payload_bytes);
+}
+
 void counting_received(struct qp *qp, const struct packet *packet);
 /* Packets and completions that @out got since @mark. */
 void counting_handed_out(struct qp *qp, const struct outbox *out, struct outbox_mark mark);

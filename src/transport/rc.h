@@ -20,6 +20,12 @@ static inline uint32_t rc_packet_count(const struct qp *qp, uint32_t length)
  * qp_output() again, for lack of room or because a WQE has failed and is to be reported.
  */
 bool rc_requester_output(struct qp *qp, const struct core *core, struct outbox *out);
+/*
+ * Whether all that it would do is to start a SEND of one packet and send that. Then the second does the same,
+ * without a measurement of the round trip: core->now may be some milliseconds old.
+ */
+bool rc_requester_has_one_packet(const struct qp *qp);
+void rc_requester_output_one_packet(struct qp *qp, const struct core *core, struct outbox *out);
 /* Performs the next WQE to start without output, if it can be; it has its outcome then, success. */
 bool rc_requester_perform(struct qp *qp, const struct core *core);
 /*

@@ -176,6 +176,14 @@ static bool is_checked_later(const struct qp *qp, const struct send_wqe *wqe)
 
 enum start_result { START_DONE, START_LOCAL, START_NOTHING, START_AGAIN, START_FAILED };
 
+/* @wqe, the next to start, takes the next @count PSNs. */
+static void start_packets(struct qp *qp, struct send_wqe *wqe, uint32_t count)
+{
+	wqe->first_psn = qp->requester.psn_next;
+	wqe->psn_count = count;
+	qp->send_queue.started++;
+}
+
 /* @wqe, the next to start, was executed without a packet. True: nothing before it is outstanding. */
 static bool start_done(struct qp *qp, struct send_wqe *wqe)
 {
@@ -223,16 +231,20 @@ static bool may_start(const struct qp *qp)
 	return qp->state == IBV_QPS_RTS || rc_direct_is_under_way(qp);
 }
 
+static bool waits_for_reads(const struct qp *qp, const struct send_wqe *wqe)
+{
+	return (wqe->flags & IBV_SEND_FENCE) && qp->requester.read_count;
+}
+
 static enum start_result start_next(struct sending *sending)
 {
 	struct qp *qp = sending->qp;
-	struct rc_requester *requester = &qp->requester;
 	struct work_queue *queue = &qp->send_queue;
 	struct send_wqe *wqe = send_wqe_at(queue, queue->started);
 
 	if (queue->started == queue->posted || !may_start(qp) || wqe->has_failed)
 		return START_NOTHING;
-	if ((wqe->flags & IBV_SEND_FENCE) && requester->read_count)
+	if (waits_for_reads(qp, wqe))
 		return START_NOTHING;
 	if (rc_wqe_is_local(wqe))
 		return start_local(sending, wqe);
@@ -248,9 +260,7 @@ static enum start_result start_next(struct sending *sending)
 	case DIRECT_BY_PACKETS:
 		break;
 	}
-	wqe->first_psn = requester->psn_next;
-	wqe->psn_count = rc_wqe_is_atomic(wqe) ? 1 : rc_packet_count(qp, wqe->length);
-	queue->started++;
+	start_packets(qp, wqe, rc_wqe_is_atomic(wqe) ? 1 : rc_packet_count(qp, wqe->length));
 	return START_DONE;
 }
 
@@ -574,6 +584,41 @@ bool rc_requester_output(struct qp *qp, const struct core *core, struct outbox *
 		request_ack(&sending);
 	rc_retry_sent(qp, core);
 	return has_more;
+}
+
+/* The next packet is the first of a WQE, and nothing has to be waited for or asked. */
+static bool is_at_new_wqe(const struct qp *qp)
+{
+	const struct rc_requester *requester = &qp->requester;
+
+	return requester->send_psn == requester->psn_next &&
+	       requester->send_position == qp->send_queue.started &&
+	       requester->rnr_deadline == VBN_TIME_NEVER && !requester->probe_is_due;
+}
+
+bool rc_requester_has_one_packet(const struct qp *qp)
+{
+	const struct work_queue *queue = &qp->send_queue;
+	const struct send_wqe *wqe = send_wqe_at(queue, queue->started);
+
+	return queue->posted - queue->started == 1 && is_at_new_wqe(qp) &&
+	       is_checked_later(qp, wqe) && !wqe->has_failed && !waits_for_reads(qp, wqe) &&
+	       psns_have_room(&qp->requester, 1) &&
+	       pacing_may_send(qp, flow_packet_cost(wqe->length));
+}
+
+void rc_requester_output_one_packet(struct qp *qp, const struct core *core, struct outbox *out)
+{
+	struct sending sending = {.qp = qp, .core = core, .out = out};
+	uint32_t position = qp->send_queue.started, psn = qp->requester.send_psn;
+	struct send_wqe *wqe = send_wqe_at(&qp->send_queue, position);
+
+	start_packets(qp, wqe, 1);
+	add_message_packet(&sending, wqe, position, psn);
+	pacing_charge_packet(qp, flow_packet_cost(wqe->length));
+	cursor_move(qp, wqe, psn_add(psn, 1));
+	request_ack(&sending);
+	rc_retry_sent(qp, core);
 }
 
 void rc_requester_fail_wqe(struct qp *qp, uint32_t position, uint32_t psn,

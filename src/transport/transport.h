@@ -189,6 +189,14 @@ static inline bool qp_has_started_all(const struct qp *qp)
 bool qp_output(struct qp *qp, const struct core *core, struct outbox *out);
 
 /*
+ * The same cut short, for what was just posted. Whether all that qp_output() would do is to send the one packet
+ * of a SEND, and before it the ACK that is owed, if one is; then the second puts these into @out, which has
+ * room. core->now may be some milliseconds old, and core->may_hold_ack is not set.
+ */
+bool qp_has_one_packet(const struct qp *qp);
+void qp_output_one_packet(struct qp *qp, const struct core *core, struct outbox *out);
+
+/*
  * Copies the payload of @packet to @bytes. Anything but NONE: the packet must not
  * be sent, and qp_payload_failed() is called with the same values. True: that was all, for
  * nobody may need the packet. False: it failed the
