@@ -22,6 +22,10 @@
  * members that it expects. Half of each head is made of session and position, so that a
  * reader that was left behind by a new session, or a writer that counts wrongly, is noticed.
  *
+ * The lines wander between two cores, each time for longer than it takes to make a packet or to take it in.
+ * So both ask for the next ones in advance; and where these are asked for decides how long a short message
+ * takes (docs/performance.md).
+ *
  * Sleeping. The reader stores `is_asleep`, fences, looks once more, sleeps; the writer stores a
  * head, fences, looks at `is_asleep`. A writer that waits for room does the same with `waits` and
  * `taken`.
@@ -101,6 +105,8 @@ void ring_writer_begin(struct ring_writer *writer, struct ring *ring, uint64_t m
  * The index of a pair of addresses, entered where it is new; RING_PATHS: there is no room.
  */
 uint32_t ring_writer_path(struct ring_writer *writer, const struct link_path *path);
+/* Packets are going to be written: their lines are asked for while the first one is made. */
+void ring_writer_prepare(const struct ring_writer *writer);
 /*
  * Where the next packet, of @bytes bytes, is to be written; NULL: there is no room now. The reader
  * learns nothing of it yet: who does not publish it, for whatever reason, has done nothing.

@@ -29,6 +29,23 @@ static inline _Atomic uint64_t *ring_head_at(struct ring *ring, uint64_t positio
 	return (_Atomic uint64_t *)(void *)(ring->lines + position % RING_LINES * RING_LINE_BYTES);
 }
 
+/* The line is going to be read here; a line on its way between two cores takes longer than a packet. */
+static inline void ring_fetch_line(struct ring *ring, uint64_t position)
+{
+	__builtin_prefetch(ring_head_at(ring, position));
+}
+
+/* It is going to be written to, and shall be this core's alone. */
+static inline void ring_claim_line(struct ring *ring, uint64_t position)
+{
+#ifdef __x86_64__
+	/* The compiler's own needs to be told of the processor; one that does not know this passes over it. */
+	__asm__ volatile("prefetchw %0" : : "m"(*ring_head_at(ring, position)));
+#else
+	__builtin_prefetch(ring_head_at(ring, position), 1);
+#endif
+}
+
 static inline uint64_t ring_head_stamp(uint32_t nonce, uint64_t position)
 {
 	return (uint64_t)(nonce + (uint32_t)position) << 32;

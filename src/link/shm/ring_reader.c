@@ -110,6 +110,12 @@ static bool read_packet(struct ring_reader *reader, uint64_t head, struct ring_p
 	       packet->lines <= lines_left(reader);
 }
 
+/* What stands behind a packet is wanted while that is taken in. */
+static void fetch_next(const struct ring_reader *reader)
+{
+	ring_fetch_line(reader->ring, position_of(reader) + 1);
+}
+
 bool ring_reader_look(struct ring_reader *reader, struct ring_packet *packet)
 {
 	uint64_t head;
@@ -124,6 +130,7 @@ bool ring_reader_look(struct ring_reader *reader, struct ring_packet *packet)
 	}
 	if (!head)
 		return false;
+	fetch_next(reader);
 	if (read_packet(reader, head, packet))
 		return true;
 	atomic_store(&reader->state, RING_IS_BROKEN);
@@ -150,7 +157,10 @@ bool ring_reader_has_packet(const struct ring_reader *reader)
 	case RING_AWAITED:
 		return find_session(reader) != 0;
 	case RING_IS_READ:
-		return peek_head(reader) != 0;
+		if (!peek_head(reader))
+			return false;
+		fetch_next(reader);
+		return true;
 	case RING_IS_BROKEN:
 		break;
 	}

@@ -5,6 +5,9 @@
 
 #include "link/shm/ring_head.h"
 
+/* An ACK, a short message, and the head behind that. */
+#define LINES_PREPARED 3u
+
 static _Atomic uint64_t *head_at(const struct ring_writer *writer, uint64_t position)
 {
 	return ring_head_at(writer->ring, position);
@@ -103,6 +106,12 @@ static void store_head(struct ring_writer *writer, uint64_t word, uint32_t lines
 	writer->position += lines;
 	atomic_store_explicit(head_at(writer, writer->position), 0, memory_order_relaxed);
 	atomic_store_explicit(head, word, memory_order_release);
+}
+
+void ring_writer_prepare(const struct ring_writer *writer)
+{
+	for (uint32_t i = 0; i < LINES_PREPARED; i++)
+		ring_claim_line(writer->ring, writer->position + i);
 }
 
 uint8_t *ring_writer_place(struct ring_writer *writer, uint32_t bytes)

@@ -242,8 +242,10 @@ static struct link_outlet *shm_begin(struct link *link, const struct link_route 
 		return NULL;
 	pthread_mutex_lock(&peer->lock);
 	if (is_reached(peer, route->path.peer_generation) &&
-	    !atomic_load_explicit(&peer->has_overflow, memory_order_relaxed))
+	    !atomic_load_explicit(&peer->has_overflow, memory_order_relaxed)) {
+		ring_writer_prepare(&peer->writer);
 		return (struct link_outlet *)peer;
+	}
 	pthread_mutex_unlock(&peer->lock);
 	return NULL;
 }
