@@ -214,7 +214,7 @@ static bool output_shortly(struct host_qp *qp, const struct core *core, struct o
 	has_more = qp_output(qp->qp, core, out);
 	if (has_more || out->packet_count != mark.packet_count ||
 	    out->completion_count != mark.completion_count || out->event_count)
-		world_fail(qp->host->world, "one packet", "a QP had more to send than one packet");
+		world_fail(qp->host->world, "rest", "a QP had more to send than one packet");
 	return has_more;
 }
 
