@@ -139,21 +139,31 @@ static struct mapped_pages *take(struct engine *engine, const struct direct_peer
 
 /* --- what a queue pair remembers --- */
 
+/* Where the byte is that lies at @offset of the file. */
+static uint8_t *bytes_of(const struct mapped_pages *pages, uint64_t offset)
+{
+	return pages ? pages->bytes + (offset - pages->offset) : NULL;
+}
+
 static void remember(struct mapped_region *region, struct engine *engine,
 		     const struct direct_peer *peer, const struct published_known *known)
 {
+	struct mapped_pages *pages;
 	int saved_errno = errno;
 
 	pthread_mutex_lock(&engine->direct.lock);
+	pages = take(engine, peer, &known->facts);
+	/* Behind it: they may be the same. */
 	let_go(&engine->direct, region->pages);
+	pthread_mutex_unlock(&engine->direct.lock);
 	*region = (struct mapped_region){
 		.key = known->number,
 		.generation = known->key.generation,
 		.offset = known->facts.shared_offset,
 		.length = known->facts.shared_length,
-		.pages = take(engine, peer, &known->facts),
+		.pages = pages,
+		.bytes = bytes_of(pages, known->facts.shared_offset),
 	};
-	pthread_mutex_unlock(&engine->direct.lock);
 	errno = saved_errno;
 }
 
@@ -192,9 +202,7 @@ uint8_t *mapped_find(struct mapped_region *region, struct engine *engine, struct
 		return NULL;
 	if (!is_remembered(region, grant->known))
 		remember(region, engine, peer, grant->known);
-	if (!region->pages)
-		return NULL;
-	return region->pages->bytes + (region->offset - region->pages->offset) + within;
+	return region->bytes ? region->bytes + within : NULL;
 }
 
 void mapped_forget(struct mapped_region *region, struct engine *engine)

@@ -30,7 +30,8 @@ struct mapped_pages;
 struct mapped_region {
 	uint32_t key, generation;
 	uint64_t offset, length;    /* of its shared bytes, in the file */
-	struct mapped_pages *pages; /* NULL: they could not be mapped */
+	struct mapped_pages *pages; /* in which they are */
+	uint8_t *bytes;		    /* where; NULL: they could not be mapped */
 };
 
 /* Whether @grant says so of all @bytes bytes from @address of the peer's memory on. */

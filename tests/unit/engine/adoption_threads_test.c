@@ -15,6 +15,8 @@
 #include "unit/engine/adopted_memory.h"
 #include "unit/engine/in_child.h"
 
+#include "link/clock.h"
+
 #define PAGES 64
 #define COUNTERS 2
 
@@ -199,11 +201,13 @@ static void *make_threads(void *argument)
 static void threads_may_come_and_go(void **state)
 {
 	struct worker worker = {.counter = (uint64_t *)(void *)memory};
+	vbn_time until = clock_now() + 20 * VBN_SECOND;
 	uint32_t done = 0;
 
 	(void)state;
 	assert_int_equal(pthread_create(&worker.thread, NULL, make_threads, &worker), 0);
-	for (int i = 0; i < 100; i++) {
+	/* Each time a new thread may come in between; on a busy machine nearly always. */
+	for (int i = 0; i < 100 || (!done && clock_now() < until); i++) {
 		enum adoption_verdict verdict;
 		struct adopted_area *area =
 			adoption_take(&adopter.adoption, memory, PAGES * page_bytes(), &verdict);
