@@ -21,7 +21,7 @@ static inline uint32_t rc_packet_count(const struct qp *qp, uint32_t length)
  */
 bool rc_requester_output(struct qp *qp, const struct core *core, struct outbox *out);
 /*
- * Whether all that it would do is to start a SEND of one packet and send that. Then the second does the same,
+ * Whether all that it would do is to start a SEND or WRITE of one packet and send that. Then the second does the same,
  * without a measurement of the round trip: core->now may be some milliseconds old.
  */
 bool rc_requester_has_one_packet(const struct qp *qp);

@@ -131,6 +131,12 @@ bool qp_wants_direct(const struct qp *qp)
 	return qp->wants_direct;
 }
 
+bool rc_direct_may_be(const struct qp *qp, const struct send_wqe *wqe)
+{
+	return !wqe->goes_by_packets && is_possible(qp, wqe) &&
+	       (is_first_outstanding(qp) || follows_its_kind(qp));
+}
+
 enum direct_result rc_direct_step(struct qp *qp, struct send_wqe *wqe, const struct core *core)
 {
 	uint32_t done = qp->requester.direct_done, left = wqe->length - done;

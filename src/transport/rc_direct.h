@@ -44,6 +44,9 @@ enum direct_result {
 /* Of @wqe, the next one to start, whose own memory was checked. */
 enum direct_result rc_direct_step(struct qp *qp, struct send_wqe *wqe, const struct core *core);
 
+/* Whether that would do anything but leave it to packets, as far as is known without asking the reach. */
+bool rc_direct_may_be(const struct qp *qp, const struct send_wqe *wqe);
+
 /* Whether the next WQE to start is half done. */
 static inline bool rc_direct_is_under_way(const struct qp *qp)
 {

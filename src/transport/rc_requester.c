@@ -31,8 +31,8 @@
  *
  * A WQE whose memory is not what its keys promise is never started: it is marked and the
  * cursor stays in front of it until all before it is done and the completer reports it. A SEND
- * of one packet is not looked at beforehand: its packet is not sent when that shows (payload.c),
- * and the cursor goes back in front of it.
+ * or WRITE of one packet is not looked at beforehand: its packet is not sent when that shows
+ * (payload.c), and the cursor goes back in front of it.
  */
 #include "base/assert.h"
 #include "transport/counting.h"
@@ -171,7 +171,7 @@ static bool check_locally(struct qp *qp, struct send_wqe *wqe, const struct core
 /* What goes into one packet is looked at when that is made. */
 static bool is_checked_later(const struct qp *qp, const struct send_wqe *wqe)
 {
-	return rc_wqe_is_send(wqe) && wqe->length <= qp->path.payload_max;
+	return !rc_wqe_wants_answers(wqe) && wqe->length <= qp->path.payload_max;
 }
 
 enum start_result { START_DONE, START_LOCAL, START_NOTHING, START_AGAIN, START_FAILED };
@@ -601,8 +601,9 @@ bool rc_requester_has_one_packet(const struct qp *qp)
 	const struct work_queue *queue = &qp->send_queue;
 	const struct send_wqe *wqe = send_wqe_at(queue, queue->started);
 
-	return queue->posted - queue->started == 1 && is_at_new_wqe(qp) &&
+	return queue->posted - queue->started == 1 && is_at_new_wqe(qp) && !rc_wqe_is_local(wqe) &&
 	       is_checked_later(qp, wqe) && !wqe->has_failed && !waits_for_reads(qp, wqe) &&
+	       (rc_wqe_is_send(wqe) || !rc_direct_may_be(qp, wqe)) &&
 	       psns_have_room(&qp->requester, 1) &&
 	       pacing_may_send(qp, flow_packet_cost(wqe->length));
 }

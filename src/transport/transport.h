@@ -190,7 +190,7 @@ bool qp_output(struct qp *qp, const struct core *core, struct outbox *out);
 
 /*
  * The same cut short, for what was just posted. Whether all that qp_output() would do is to send the one packet
- * of a SEND, and before it the ACK that is owed, if one is; then the second puts these into @out, which has
+ * of a SEND or WRITE, and before it the ACK that is owed, if one is; then the second puts these into @out, which has
  * room. core->now may be some milliseconds old, and core->may_hold_ack is not set.
  */
 bool qp_has_one_packet(const struct qp *qp);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Output cut short: when one packet of a SEND, and the ACK that is owed before it, is all that there
+ * Output cut short: when one packet of a SEND or WRITE, and the ACK that is owed before it, is all that there
  * is to say. E is the PSN that the responder expects first.
  */
 #include "unit/transport/rc_fixture.h"
@@ -47,6 +47,84 @@ static void a_send_of_one_packet_is_all(void **state)
 	fixture_ack(f, SEND_PSN);
 	fixture_expect_completion(f, 1, IBV_WC_SUCCESS);
 	assert_int_equal(qp_next_deadline(f->qp), VBN_TIME_NEVER);
+	fixture_free(f);
+}
+
+static void so_is_a_write(void **state)
+{
+	struct fixture *f = fixture_new(&fixture_usual);
+	const struct fixture_packet *packet;
+
+	(void)state;
+	fixture_post(f, IBV_WR_RDMA_WRITE, 0, 1024, IBV_SEND_SIGNALED);
+	assert_true(qp_has_one_packet(f->qp));
+	output_shortly(f, 1);
+	packet = fixture_expect(f, OPCODE_WRITE_ONLY, SEND_PSN);
+	assert_true(packet->out.packet.ack_requested);
+	assert_int_equal(packet->out.packet.reth.length, 1024);
+	assert_memory_equal(packet->bytes, f->memory, 1024);
+	fixture_post(f, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 0, IBV_SEND_SIGNALED);
+	assert_true(qp_has_one_packet(f->qp));
+	output_shortly(f, 1);
+	fixture_expect(f, OPCODE_WRITE_ONLY_IMM, SEND_PSN + 1);
+	fixture_ack(f, SEND_PSN + 1);
+	fixture_expect_completion(f, 1, IBV_WC_SUCCESS);
+	fixture_expect_completion(f, 2, IBV_WC_SUCCESS);
+	fixture_free(f);
+}
+
+/* It may have to leave before the ACK. */
+static void a_write_beside_an_ack_is_for_output(void **state)
+{
+	struct fixture *f = fixture_new(&fixture_usual);
+
+	(void)state;
+	fixture_post_recv(f, 0, 64);
+	f->core.may_hold_ack = true;
+	assert_int_equal(fixture_request(f, OPCODE_SEND_ONLY, E, NULL, 16), REASON_NONE);
+	fixture_expect_completion(f, 1, IBV_WC_SUCCESS);
+	f->core.may_hold_ack = false;
+	fixture_post(f, IBV_WR_RDMA_WRITE, 0, 8, 0);
+	assert_false(qp_has_one_packet(f->qp));
+	fixture_run(f);
+	fixture_expect(f, OPCODE_WRITE_ONLY, SEND_PSN);
+	fixture_expect_ack(f, E, SYNDROME_ACK_UNLIMITED, 1);
+	fixture_free(f);
+}
+
+static bool refuse(struct reach *reach, const struct reach_step *step)
+{
+	(void)reach;
+	(void)step;
+	return false;
+}
+
+/* What may be done without a packet is, if not now then when those before it are done. */
+static void a_write_within_reach_is_for_output(void **state)
+{
+	struct reach reach = {.grants = refuse, .access = refuse, .bytes_min = 8};
+	struct fixture *f = fixture_new(&fixture_usual);
+
+	(void)state;
+	f->qp->path.reach = &reach;
+	fixture_post(f, IBV_WR_RDMA_WRITE, 0, 8, 0);
+	assert_false(qp_has_one_packet(f->qp));
+	qp_grant_direct(f->qp, DIRECT_STEP_BYTES);
+	fixture_run(f);
+	fixture_expect(f, OPCODE_WRITE_ONLY, SEND_PSN);
+	fixture_post(f, IBV_WR_RDMA_WRITE, 0, 8, 0);
+	assert_false(qp_has_one_packet(f->qp));
+	fixture_run(f);
+	fixture_expect(f, OPCODE_WRITE_ONLY, SEND_PSN + 1);
+	/* Too short, and behind one that is always a packet. */
+	fixture_post(f, IBV_WR_RDMA_WRITE, 0, 7, 0);
+	assert_true(qp_has_one_packet(f->qp));
+	output_shortly(f, 1);
+	fixture_expect(f, OPCODE_WRITE_ONLY, 0);
+	fixture_post(f, IBV_WR_RDMA_WRITE, 0, 8, 0);
+	assert_true(qp_has_one_packet(f->qp));
+	output_shortly(f, 1);
+	fixture_expect(f, OPCODE_WRITE_ONLY, 1);
 	fixture_free(f);
 }
 
@@ -163,8 +241,8 @@ static void other_requests_are_for_output(void **state)
 		uint32_t length;
 	} cases[] = {
 		{IBV_WR_SEND, 1025},
-		{IBV_WR_RDMA_WRITE, 8},
-		{IBV_WR_RDMA_WRITE_WITH_IMM, 0},
+		{IBV_WR_RDMA_WRITE, 1025},
+		{IBV_WR_RDMA_WRITE_WITH_IMM, 1025},
 		{IBV_WR_RDMA_READ, 8},
 		{IBV_WR_ATOMIC_FETCH_AND_ADD, 8},
 	};
@@ -264,6 +342,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_send_of_one_packet_is_all),
+		cmocka_unit_test(so_is_a_write),
+		cmocka_unit_test(a_write_beside_an_ack_is_for_output),
+		cmocka_unit_test(a_write_within_reach_is_for_output),
 		cmocka_unit_test(others_may_be_under_way),
 		cmocka_unit_test(the_round_trip_is_not_measured),
 		cmocka_unit_test(the_ack_that_is_owed_leaves_before_it),
