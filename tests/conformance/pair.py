@@ -111,11 +111,13 @@ def free_port():
     ports = server_ports()
     while True:
         port = random.choice(ports)
+        # Trying one that was given would take it from a server which is just about to listen there.
+        if port in GIVEN_PORTS:
+            continue
+        GIVEN_PORTS.append(port)
         with contextlib.suppress(OSError), socket.socket() as s:
             s.bind(("", port))
-            if port not in GIVEN_PORTS:
-                GIVEN_PORTS.append(port)
-                return port
+            return port
 
 
 def run_pair(server, client, port, seconds, environment=None, judge=None):

@@ -97,6 +97,14 @@ class FreePort(unittest.TestCase):
             with mock.patch.object(pair, "server_ports", return_value=ports):
                 self.assertEqual(pair.free_port(), ports[1])
 
+    def test_one_that_was_given_is_not_even_tried(self):
+        """Its server may be about to listen there."""
+        given, other = pair.free_port(), max(pair.server_ports())
+        with mock.patch.object(pair.random, "choice", side_effect=[given, other]), \
+                mock.patch.object(socket.socket, "bind") as bind:
+            self.assertEqual(pair.free_port(), other)
+        bind.assert_called_once_with(("", other))
+
 
 class KilledRunner(unittest.TestCase):
     RUNNER = """
