@@ -44,15 +44,15 @@ static bool is_of(const struct known_region *known, uint32_t key)
 /* That of @key, or else a place for it; what one that is full held is found out again. */
 static struct known_region *find_known(struct direct_reach *reach, uint32_t key)
 {
-	struct known_region *free = NULL;
+	struct known_region *vacant = NULL;
 
 	for (uint32_t i = 0; i < KNOWN_REGIONS; i++) {
 		if (is_of(&reach->known[i], key))
 			return &reach->known[i];
-		if (!free && is_of(&reach->known[i], 0))
-			free = &reach->known[i];
+		if (!vacant && is_of(&reach->known[i], 0))
+			vacant = &reach->known[i];
 	}
-	return free ? free : &reach->known[reach->given_up++ % KNOWN_REGIONS];
+	return vacant ? vacant : &reach->known[reach->given_up++ % KNOWN_REGIONS];
 }
 
 static struct known_region *known_of(struct direct_reach *reach, uint32_t key)

@@ -92,10 +92,13 @@ static bool goes_alone(const struct engine_qp *qp)
 	return !qp->told_at || qp->ack_place;
 }
 
-/* The short ways for what was posted. The QP's lock is held. True: that was all. */
-static bool run_shortly(struct engine_qp *qp, const struct core *core)
+/*
+ * The short ways for what was posted; a list went straight, as far as that goes, while it was posted. The QP's
+ * lock is held. True: that was all.
+ */
+static bool run_shortly(struct engine_qp *qp, enum post_form form, const struct core *core)
 {
-	if (goes_straight(qp) && run_straight(qp, core))
+	if (form != POST_LIST && goes_straight(qp) && run_straight(qp, core))
 		return true;
 	if (!goes_alone(qp) || !run_one_packet(qp, core))
 		return false;
@@ -136,7 +139,7 @@ static struct post_result take_in(struct engine_qp *qp, struct ibv_send_wr *list
 	result = post_sends(qp, list, form, &core);
 	if (result.error && form == POST_ALL_OR_NOTHING)
 		qp_unpost_sends(qp->qp, result.posted);
-	result.is_done = result.is_done || run_shortly(qp, &core);
+	result.is_done = result.is_done || run_shortly(qp, form, &core);
 	if (!result.is_done) {
 		engine_call_begin(engine);
 		run(qp, core.copier);

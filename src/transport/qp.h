@@ -21,7 +21,7 @@
  *   ud_receive.c    datagrams in
  *   receive.c       where receive WQEs come from: the QP's own ring or an SRQ (srq.c)
  *   counting.c      what is counted at the seam
- *   rest.c          when output has nothing to do
+ *   rest.c          when output has nothing to do, or one packet is all
  *
  * All fields are guarded by the lock of the QP, which belongs to the engine,
  * except where a comment says otherwise.

@@ -16,6 +16,19 @@ static struct fixture *fixture_with_a_send(void)
 	return f;
 }
 
+/* A message has come, and its ACK waited for what is posted next. */
+static struct fixture *fixture_that_owes_an_ack(void)
+{
+	struct fixture *f = fixture_new(&fixture_usual);
+
+	fixture_post_recv(f, 0, 64);
+	f->core.may_hold_ack = true;
+	assert_int_equal(fixture_request(f, OPCODE_SEND_ONLY, E, NULL, 16), REASON_NONE);
+	fixture_expect_completion(f, 1, IBV_WC_SUCCESS);
+	f->core.may_hold_ack = false;
+	return f;
+}
+
 /* What it puts there, and that qp_output() has nothing to add. */
 static void output_shortly(struct fixture *f, uint32_t packet_count)
 {
@@ -76,14 +89,9 @@ static void so_is_a_write(void **state)
 /* It may have to leave before the ACK. */
 static void a_write_beside_an_ack_is_for_output(void **state)
 {
-	struct fixture *f = fixture_new(&fixture_usual);
+	struct fixture *f = fixture_that_owes_an_ack();
 
 	(void)state;
-	fixture_post_recv(f, 0, 64);
-	f->core.may_hold_ack = true;
-	assert_int_equal(fixture_request(f, OPCODE_SEND_ONLY, E, NULL, 16), REASON_NONE);
-	fixture_expect_completion(f, 1, IBV_WC_SUCCESS);
-	f->core.may_hold_ack = false;
 	fixture_post(f, IBV_WR_RDMA_WRITE, 0, 8, 0);
 	assert_false(qp_has_one_packet(f->qp));
 	fixture_run(f);
@@ -164,14 +172,9 @@ static void the_round_trip_is_not_measured(void **state)
 
 static void the_ack_that_is_owed_leaves_before_it(void **state)
 {
-	struct fixture *f = fixture_new(&fixture_usual);
+	struct fixture *f = fixture_that_owes_an_ack();
 
 	(void)state;
-	fixture_post_recv(f, 0, 64);
-	f->core.may_hold_ack = true;
-	assert_int_equal(fixture_request(f, OPCODE_SEND_ONLY, E, NULL, 16), REASON_NONE);
-	fixture_expect_completion(f, 1, IBV_WC_SUCCESS);
-	f->core.may_hold_ack = false;
 	fixture_post(f, IBV_WR_SEND, 0, 0, IBV_SEND_SIGNALED);
 	assert_true(qp_has_one_packet(f->qp));
 	output_shortly(f, 2);
