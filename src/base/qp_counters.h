@@ -28,6 +28,8 @@
 	X(RX_READ_REQUESTS, "rx_read_requests", "RDMA READs admitted for the peer") \
 	X(RX_ATOMIC_REQUESTS, "rx_atomic_requests", "atomics executed for the peer") \
 	/* As responder. */ \
+	X(LENT_SENDS, "lent_sends", "SENDs of the peer whose last bytes were copied from its memory") \
+	X(LENT_BYTES, "lent_bytes", "bytes copied so") \
 	X(OUT_OF_SEQUENCE, "out_of_sequence", "requests that came before one that is missing") \
 	X(DUPLICATE_REQUEST, "duplicate_request", "requests that had come before") \
 	X(OUT_OF_BUFFER, "out_of_buffer", "requests that found no receive posted") \

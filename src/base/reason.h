@@ -127,6 +127,8 @@
 	  "raise net.core.rmem_max, or lower what is in flight") \
 	X(DROP_RING, "drop_ring", \
 	  "what a process of this host wrote into memory makes no sense; it is not read any more", "") \
+	X(DROP_LENT, "drop_lent", \
+	  "the payload that a process of this host lent could not be read; it sends it by packets", "") \
 	X(DROP_TOO_LONG, "drop_too_long", "the datagram is longer than any packet", "") \
 	X(DROP_QKEY, "drop_qkey", "the Q_Key of the datagram is not the QP's", \
 	  "send with the qkey that the receiving QP was given when it went to INIT") \

@@ -204,7 +204,7 @@ void direct_show_region(struct engine *engine, struct engine_mr *mr)
 
 	regions_describe(mr, &facts);
 	mr->is_changing = false;
-	if (!engine->direct.own || region->kind != MR_MEMORY || !facts.access)
+	if (!engine->direct.own || region->kind != MR_MEMORY)
 		return;
 	pthread_mutex_lock(&engine->direct.lock);
 	mr->shown = published_add_key(engine->direct.own, mr->key, &facts);

@@ -45,6 +45,11 @@
  * then the owner of a region that ends need not wait longer than DIRECT_PATIENCE_NS. An atomic whose
  * region was taken back meanwhile is known to be done if all of it took half of that; otherwise nobody knows.
  *
+ * The payload of long SENDs is fetched by the same ways, by who receives them (transport/rc_lent.h),
+ * from regions with any rights, since their owner asks for it; so all regions are published. As after a
+ * READ the tables are looked at once more behind it. Nothing has to be taken back from who fetches: he
+ * writes to nobody.
+ *
  * The system may refuse the calls to a process (Yama, containers, other pid namespaces): it is
  * tried once for each peer by reading its door, and refusals later on count as well. Both
  * directions are independent of each other.

@@ -297,6 +297,27 @@ static bool access_peer(struct reach *base, const struct reach_step *step)
 	       published_stands(&grant);
 }
 
+/* Who lends it has asked for that, so it pays whatever the length. */
+static bool fetch_from_peer(struct reach *base, const struct reach_step *step)
+{
+	struct direct_reach *reach = (struct direct_reach *)base;
+	struct published_grant grant;
+	uint8_t *there;
+	bool is_moved;
+
+	ask(reach, step->key, 0, step->address, step->length);
+	if (!ask_tables(reach, &grant))
+		return false;
+	there = find_mapped(reach, &grant, step);
+	if (there)
+		is_moved = mapped_move(there, step);
+	else
+		is_moved = is_reached(reach->peer) && move_by_vm(reach, &grant, step, 0);
+	/* Whether it still stands is looked at behind it. */
+	atomic_thread_fence(memory_order_seq_cst);
+	return is_moved && published_stands(&grant);
+}
+
 /*
  * The owner took its memory back meanwhile. If that was a moment ago it has waited for us, for it waits
  * longer than that for everybody; otherwise nobody knows.
@@ -401,6 +422,9 @@ static void set_ways(struct direct_reach *reach)
 		.grants = is_granted,
 		.access = access_peer,
 		.bytes_min = reach->uses_mappings ? 1 : reach->vm_bytes_min,
+		.fetch = fetch_from_peer,
+		/* The peer may have to read it by the system's calls. */
+		.lend_bytes_min = reach->vm_bytes_min,
 		.atomic = reach->uses_mappings ? atomic_at_peer : NULL,
 	};
 }

@@ -322,7 +322,8 @@ static void deliver_to_qp(struct receiver *receiver, const struct link_packet *a
 		count_received(receiver->engine, reason, 1);
 	else
 		receiver->taken++;
-	if (!receiver->keeps_open || ++receiver->open_count == OPEN_PACKETS_MAX)
+	if (!receiver->keeps_open || packet_is_lent(packet) ||
+	    ++receiver->open_count == OPEN_PACKETS_MAX)
 		close_open(receiver);
 	else if (!receiver->has_poller || !outbox_completions_room(&receiver->pass->outbox))
 		hand_over(receiver);
@@ -337,6 +338,8 @@ static enum reason parse(const struct link_packet *arrived, struct packet *packe
 
 	if (!reason && (packet->pkey & 0x7fff) != (DEVICE_PKEY & 0x7fff))
 		reason = REASON_DROP_PKEY;
+	if (!reason && arrived->is_lent && !lent_parse(packet))
+		reason = REASON_DROP_LENT;
 	return reason;
 }
 

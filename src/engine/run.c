@@ -68,12 +68,35 @@ static void make_room(struct engine_qp *qp, struct pass *pass, const struct targ
 	pass->target = *target;
 }
 
+/* Its payload stays where it is. */
+static bool is_lent(const struct packet_out *out)
+{
+	return out->payload.kind == PAYLOAD_LENT;
+}
+
 /* Of the whole message, at most. */
 static uint32_t bytes_needed(const struct packet_out *out)
 {
 	uint32_t payload_bytes = out->packet.payload_bytes;
 
+	if (is_lent(out))
+		return PACKET_HEADER_BYTES_MAX + LENT_BYTES;
 	return PACKET_HEADER_BYTES_MAX + payload_bytes + packet_pad_bytes(payload_bytes);
+}
+
+static uint32_t emit_lent(const struct engine_qp *qp, const struct core *core,
+			  const struct packet_out *out, uint8_t *bytes, struct complaint *complaint)
+{
+	struct packet packet = out->packet;
+	struct lent_payload lent;
+	uint32_t header_bytes;
+
+	if (payload_lend(qp->qp, out, core, &lent, complaint))
+		return 0;
+	packet.payload_bytes = LENT_BYTES;
+	header_bytes = (uint32_t)packet_emit_header(&packet, bytes);
+	lent_emit(&lent, bytes + header_bytes);
+	return header_bytes + LENT_BYTES;
 }
 
 /* How long the message is that lies at @bytes now; 0: its payload could not be read. */
@@ -81,10 +104,13 @@ static uint32_t emit_message(const struct engine_qp *qp, const struct core *core
 			     const struct packet_out *out, uint8_t *bytes,
 			     struct complaint *complaint)
 {
-	uint32_t header_bytes = (uint32_t)packet_emit_header(&out->packet, bytes);
 	uint32_t payload_bytes = out->packet.payload_bytes;
 	uint32_t pad_bytes = packet_pad_bytes(payload_bytes);
+	uint32_t header_bytes;
 
+	if (is_lent(out))
+		return emit_lent(qp, core, out, bytes, complaint);
+	header_bytes = (uint32_t)packet_emit_header(&out->packet, bytes);
 	if (!payload_bytes)
 		return header_bytes;
 	if (payload_copy(qp->qp, out, core, bytes + header_bytes, complaint))
@@ -109,6 +135,7 @@ static bool add_message(struct engine_qp *qp, struct pass *pass, const struct pa
 	batch->messages[batch->message_count++] = (struct send_message){
 		.offset = batch->bytes_used,
 		.length = length,
+		.is_lent = is_lent(out),
 	};
 	batch->bytes_used += length + ICRC_BYTES;
 	return true;
@@ -138,7 +165,7 @@ static struct in_place write_in_place(struct engine_qp *qp, const struct core *c
 		in_place.used++;
 		length = emit_message(qp, core, out, bytes, &complaint);
 		if (length) {
-			ops->commit(outlet, &qp->route, length);
+			ops->commit(outlet, &qp->route, length, is_lent(out));
 			in_place.sent++;
 		} else {
 			in_place.is_whole = qp_payload_failed(qp->qp, out, &complaint, core);

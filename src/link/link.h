@@ -80,6 +80,7 @@ struct send_message {
 	uint32_t length; /* BTH to the end of padding; ICRC_BYTES more are free behind it */
 	/* Fault injection: 1 + the number of a bit to flip after the ICRC was made; 0: none. */
 	uint32_t damaged_bit;
+	bool is_lent; /* its payload stays where it is (wire/lent.h): for a link through memory */
 };
 
 /* Messages lie one behind the other, each followed by its room for the ICRC. */
@@ -94,6 +95,7 @@ struct link_packet {
 	const uint8_t *bytes; /* BTH to the end of padding; ICRC was right and is cut off */
 	size_t length;
 	bool is_shared; /* another process may change the bytes at any time */
+	bool is_lent;	/* what its payload says is where that lies (wire/lent.h) */
 	struct link_address source, destination;
 	uint8_t traffic_class;	 /* with ECN bits, where the link knows */
 	uint8_t hop_limit;	 /* as it arrived; 0: not known */
@@ -148,13 +150,14 @@ struct link_ops {
 	struct link_outlet *(*begin)(struct link *link, const struct link_route *route);
 	uint8_t *(*room)(struct link_outlet *outlet, uint32_t bytes);
 	/* The last place that was asked for has a message of @bytes bytes, at most as many as that. */
-	void (*commit)(struct link_outlet *outlet, const struct link_route *route, uint32_t bytes);
+	void (*commit)(struct link_outlet *outlet, const struct link_route *route, uint32_t bytes,
+		       bool is_lent);
 	void (*end)(struct link *link, struct link_outlet *outlet);
 	/*
 	 * Delivers at most about @budget packets, without waiting; returns how many
-	 * datagrams were taken, 0 when nothing is there. What one system call brought is
-	 * delivered whole, so it may be some runs of datagrams more. A link that lost its
-	 * descriptor returns 0.
+	 * datagrams were taken, of which one with lent payload counts as several, and 0 when
+	 * nothing is there. What one system call brought is delivered whole, so it may be
+	 * some runs of datagrams more. A link that lost its descriptor returns 0.
 	 */
 	uint32_t (*receive)(struct link *link, struct link_sink *sink, uint32_t budget,
 			    vbn_time now);

@@ -211,18 +211,18 @@ static bool find(const struct table *table, uint32_t number, uint64_t words[PUBL
 	return false;
 }
 
-/* Packets of the one would be taken by the other. */
 static bool is_connected(const struct published_qp *qp, const struct published_qp *wanted)
 {
 	return qp->peer == wanted->peer && qp->peer_owner == wanted->peer_owner &&
-	       qp->path == wanted->path && qp->payload_max == wanted->payload_max &&
-	       qp->first_psn == wanted->first_psn;
+	       qp->path == wanted->path && qp->payload_max == wanted->payload_max;
 }
 
-static uint32_t rights_of(const struct published_qp *qp, const struct published_key *key)
+/* None where packets with requests would not be taken. */
+static uint32_t rights_of(const struct published_qp *qp, const struct published_key *key,
+			  uint32_t first_psn)
 {
 	const uint32_t answered = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-	uint32_t rights = qp->access & key->access;
+	uint32_t rights = qp->first_psn == first_psn ? qp->access & key->access : 0;
 
 	return qp->read_depth ? rights : rights & ~answered;
 }
@@ -249,14 +249,16 @@ static bool learn(const struct published *published, const struct published_requ
 	known->facts = read_key(words);
 	if (known->facts.pd != qp.pd)
 		return false;
-	known->rights = rights_of(&qp, &known->facts);
+	known->first_psn = request->wanted.first_psn;
+	known->rights = rights_of(&qp, &known->facts, known->first_psn);
 	known->number = request->key;
 	return true;
 }
 
-static bool is_current(const struct published_known *known, uint32_t key)
+static bool is_current(const struct published_known *known, const struct published_request *request)
 {
-	return known->number == key && stands(&known->qp) && stands(&known->key);
+	return known->number == request->key && known->first_psn == request->wanted.first_psn &&
+	       stands(&known->qp) && stands(&known->key);
 }
 
 bool published_grants(const struct published *published, struct published_known *known,
@@ -267,11 +269,11 @@ bool published_grants(const struct published *published, struct published_known 
 
 	if (atomic_load(&published->head.owner) != request->owner || !request->key)
 		return false;
-	if (!is_current(known, request->key) && !learn(published, request, known))
+	if (!is_current(known, request) && !learn(published, request, known))
 		return false;
 	/* Wraps to a huge offset when the address lies before the region. */
 	offset = request->address - key->iova;
-	if (!(known->rights & request->rights) || offset >= key->length ||
+	if ((known->rights & request->rights) != request->rights || offset >= key->length ||
 	    request->length > key->length - offset)
 		return false;
 	*grant = (struct published_grant){.known = known, .address = key->address + offset};

@@ -7,13 +7,13 @@
  * writes and its peers map for reading:
  *
  *   byte 0        struct published_head: whose tables these are, and how to know its memory
- *   byte 4096     PUBLISHED_KEYS entries of memory regions that grant any remote access
+ *   byte 4096     PUBLISHED_KEYS entries of memory regions; those without remote access for what is lent
  *   behind it     PUBLISHED_QPS entries of RC queue pairs, as long as they execute requests
  *
  * An entry is found by its number: the number chooses where to look first, and it is that entry or
  * one of the PUBLISHED_WINDOW - 1 behind it. What finds no place is not published. That is always
- * allowed: who does not find something asks by a packet. So are regions without remote
- * access, windows, null regions, and queue pairs in a state without a peer never published.
+ * allowed: who does not find something asks by a packet. So are windows, null regions, and queue pairs
+ * in a state without a peer never published.
  *
  * An entry has a generation: odd while it is written, even and another one afterwards. It changes
  * with all that an access may depend on: the range, the rights, the protection domain, the end of
@@ -82,7 +82,10 @@ struct published_key {
 	uint64_t shared_address, shared_length, shared_offset;
 };
 
-/* What a queue pair expects of its peer: where one of these differs, packets would not get through. */
+/*
+ * What a queue pair expects of its peer: where one of these differs, packets would not get through. For
+ * what it has lent first_psn does not count, which belongs to the other direction.
+ */
 struct published_qp {
 	uint32_t peer;	     /* number of the queue pair that it hears */
 	uint32_t peer_owner; /* the life of the process that has it */
@@ -116,7 +119,8 @@ struct published_request {
 	struct published_qp
 		wanted; /* peer, peer_owner, path, payload_max, first_psn: as they must be */
 	uint32_t key;
-	uint32_t rights;  /* one of IBV_ACCESS_REMOTE_WRITE, _READ and _ATOMIC */
+	/* One of IBV_ACCESS_REMOTE_WRITE, _READ and _ATOMIC; 0: the owner has lent the bytes. */
+	uint32_t rights;
 	uint64_t address; /* iova of the first byte of the whole message */
 	uint64_t length;  /* of the whole message, not 0 */
 };
@@ -128,12 +132,13 @@ struct published_seen {
 
 /*
  * What a reader has learnt of a key and its queue pair: good as long as neither entry has changed. It
- * belongs to requests that differ in key, rights, address and length alone. Zeroed: nothing yet.
+ * belongs to requests that differ in key, rights, address, length and first_psn alone. Zeroed: nothing yet.
  */
 struct published_known {
 	struct published_seen qp, key;
-	uint32_t rights; /* that both grant */
-	uint32_t number; /* of the key */
+	uint32_t rights;    /* that both grant */
+	uint32_t number;    /* of the key */
+	uint32_t first_psn; /* of the request by which that was learnt */
 	struct published_key facts;
 };
 

@@ -72,11 +72,13 @@ static uint16_t claim(struct hold_pool *pool)
 
 uint16_t hold_take(struct hold_pool *pool, const struct packet *packet)
 {
+	/* Of lent payload there is nothing to keep. */
+	uint32_t bytes = packet_is_lent(packet) ? 0 : packet->payload_bytes;
 	struct hold_buffer *buffer;
 	uint16_t index;
 
 	/* Links may carry more than a path MTU; such a packet is too dear to keep. */
-	if (packet->payload_bytes > sizeof(buffer->bytes))
+	if (bytes > sizeof(buffer->bytes))
 		return HOLD_NONE;
 	index = claim(pool);
 	if (index == HOLD_NONE)
@@ -85,8 +87,8 @@ uint16_t hold_take(struct hold_pool *pool, const struct packet *packet)
 	buffer = &pool->buffers[index];
 	buffer->packet = *packet;
 	buffer->packet.payload = buffer->bytes;
-	if (packet->payload_bytes > 0)
-		memcpy(buffer->bytes, packet->payload, packet->payload_bytes);
+	if (bytes > 0)
+		memcpy(buffer->bytes, packet->payload, bytes);
 	return index;
 }
 

@@ -63,19 +63,19 @@ static void fill_last(struct packet *packet, const struct send_wqe *wqe)
 			    (!rc_wqe_is_write(wqe) || has_immediate);
 }
 
-void message_packet_fill(struct packet_out *packet_out, enum service service,
-			 const struct send_wqe *wqe, uint32_t psn, uint32_t payload_max)
+/* From @offset on, at most @bytes_max bytes. */
+static void fill(struct packet_out *packet_out, enum service service, const struct send_wqe *wqe,
+		 uint32_t psn, uint32_t offset, uint32_t bytes_max)
 {
 	struct packet *packet = &packet_out->packet;
-	uint32_t offset = rc_wqe_offset(wqe, psn, payload_max);
 	uint32_t left = wqe->length - offset;
 	bool is_first = psn == wqe->first_psn;
-	bool is_last = left <= payload_max;
+	bool is_last = left <= bytes_max;
 
 	packet->opcode = opcode_byte(service, operation_of(wqe, is_first, is_last));
 	packet->pkey = PKEY_DEFAULT;
 	packet->psn = psn;
-	set_payload(packet_out, wqe, offset, is_last ? left : payload_max);
+	set_payload(packet_out, wqe, offset, is_last ? left : bytes_max);
 	if (is_first && rc_wqe_is_write(wqe)) {
 		packet->reth.address = wqe->remote_address;
 		packet->reth.rkey = wqe->rkey;
@@ -83,4 +83,18 @@ void message_packet_fill(struct packet_out *packet_out, enum service service,
 	}
 	if (is_last)
 		fill_last(packet, wqe);
+}
+
+void message_packet_fill(struct packet_out *packet_out, enum service service,
+			 const struct send_wqe *wqe, uint32_t psn, uint32_t payload_max)
+{
+	fill(packet_out, service, wqe, psn, rc_wqe_offset(wqe, psn, payload_max), payload_max);
+}
+
+void message_packet_fill_lent(struct packet_out *packet_out, const struct send_wqe *wqe,
+			      uint32_t psn, uint32_t payload_max, uint32_t packets)
+{
+	fill(packet_out, SERVICE_RC, wqe, psn, rc_wqe_offset(wqe, psn, payload_max),
+	     packets * payload_max);
+	packet_out->payload.kind = PAYLOAD_LENT;
 }

@@ -13,5 +13,8 @@
  */
 void message_packet_fill(struct packet_out *packet, enum service service,
 			 const struct send_wqe *wqe, uint32_t psn, uint32_t payload_max);
+/* The same of one whose payload is lent, and which stands for @packets of those (rc_lent.h). */
+void message_packet_fill_lent(struct packet_out *packet, const struct send_wqe *wqe, uint32_t psn,
+			      uint32_t payload_max, uint32_t packets);
 
 #endif

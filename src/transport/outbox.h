@@ -26,7 +26,8 @@
 #define OUTBOX_COMPLETIONS 64
 #define OUTBOX_EVENTS 8
 
-enum payload_kind { PAYLOAD_NONE, PAYLOAD_INLINE, PAYLOAD_SGE, PAYLOAD_REMOTE };
+/* PAYLOAD_LENT: as SGE, but only the place goes out (wire/lent.h), by payload_lend(). */
+enum payload_kind { PAYLOAD_NONE, PAYLOAD_INLINE, PAYLOAD_SGE, PAYLOAD_LENT, PAYLOAD_REMOTE };
 
 struct payload {
 	enum payload_kind kind;

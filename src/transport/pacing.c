@@ -8,7 +8,7 @@
  * is a function of the range:
  *
  *   outbound   the packets of SENDs and WRITEs in it, and a small packet for each
- *              READ or atomic request whose last PSN lies in it
+ *              READ or atomic request, and SEND that is lent, whose last PSN lies in it
  *   inbound    the answers of READs and atomics in it
  *
  * A PSN over which the cursor steps without sending it again (it was answered in
@@ -46,6 +46,8 @@ int64_t pacing_cost(const struct qp *qp, const struct send_wqe *wqe, uint32_t fi
 	uint32_t last_bytes = rc_wqe_payload_bytes(wqe, last_psn, payload_max);
 
 	VBN_ASSERT(count && psn_is_within(last_psn, wqe->first_psn, wqe->psn_count));
+	if (wqe->is_lent)
+		return psn_add(last_psn, 1) == rc_wqe_end(wqe) ? FLOW_PACKET_COST_MIN : 0;
 	/* Only the last packet of a message may be short. */
 	return (int64_t)(count - 1) * flow_packet_cost(payload_max) + flow_packet_cost(last_bytes);
 }

@@ -47,8 +47,10 @@ static enum reason copy(const struct qp *qp, const struct access *access,
 				  payload->sge.offset, bytes, length, complaint);
 	case PAYLOAD_REMOTE:
 		return copy_answer(qp, access, payload, bytes, length, complaint);
+	case PAYLOAD_LENT:
+		break;
 	}
-	vbn_assert_failed("a packet with payload says where it lies", __FILE__, __LINE__);
+	vbn_assert_failed("a packet with payload to copy says where it lies", __FILE__, __LINE__);
 }
 
 enum reason payload_copy(const struct qp *qp, const struct packet_out *packet,
@@ -73,6 +75,7 @@ bool qp_payload_failed(struct qp *qp, const struct packet_out *packet,
 {
 	(void)core;
 	switch (packet->payload.kind) {
+	case PAYLOAD_LENT:
 	case PAYLOAD_SGE:
 		if (qp_is_datagram(qp)) {
 			ud_send_failed(qp, packet, complaint);

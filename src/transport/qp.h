@@ -6,6 +6,7 @@
  *   rc_requester.c  work request to packets
  *   rc_local.c      binds and invalidations, which have no packets
  *   rc_direct.c     requests performed in the peer's memory
+ *   rc_lent.c       long SENDs whose payload the responder fetches
  *   message_packet.c  what a packet of a SEND or WRITE carries
  *   rc_completer.c  acknowledgements, NAKs, READ and atomic answers
  *   rc_retry.c      timeouts, RNR waits, going back, probes
@@ -114,6 +115,7 @@ struct rc_requester {
 	bool drain_is_reported; /* SQ_DRAINED was raised for this stay in SQD */
 
 	uint32_t direct_done; /* rc_direct.c: bytes of the next WQE to start that have moved */
+	bool lends_nothing;   /* rc_lent.c: the peer has refused what was lent */
 };
 
 enum response_kind { RESPONSE_READ, RESPONSE_ATOMIC };

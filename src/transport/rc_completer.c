@@ -35,6 +35,7 @@
 #include "base/assert.h"
 #include "transport/counting.h"
 #include "transport/rc.h"
+#include "transport/rc_lent.h"
 #include "transport/rc_wqe.h"
 #include "wire/syndrome.h"
 
@@ -207,6 +208,12 @@ static void go_back_to_head(struct qp *qp, uint32_t psn)
 	rc_retry_go_back(qp, qp->requester.psn_unacked);
 }
 
+static void receive_sequence(struct qp *qp, uint32_t psn)
+{
+	go_back_to_head(qp, psn);
+	rc_lent_refused(qp, psn);
+}
+
 static void receive_rnr(struct qp *qp, uint32_t psn, uint8_t syndrome, const struct core *core)
 {
 	go_back_to_head(qp, psn);
@@ -260,7 +267,7 @@ static enum reason receive_nak(struct qp *qp, uint32_t psn, uint8_t syndrome,
 	if (is_rnr)
 		receive_rnr(qp, psn, syndrome, core);
 	else if (is_sequence)
-		go_back_to_head(qp, psn);
+		receive_sequence(qp, psn);
 	else
 		receive_refusal(qp, psn, &refusal);
 	return REASON_NONE;

@@ -5,9 +5,6 @@
 #include "transport/rc_wqe.h"
 #include "transport/service.h"
 
-/* More pieces than a list may well have on this device; what has more goes by packets. */
-#define PIECES_MAX 64
-
 static bool is_possible(const struct qp *qp, const struct send_wqe *wqe)
 {
 	const struct reach *reach = qp->path.reach;
@@ -38,13 +35,13 @@ static bool follows_its_kind(const struct qp *qp)
 
 /* The bytes [offset, offset + bytes) of the message, here. */
 static bool hold_pieces(const struct qp *qp, const struct send_wqe *wqe, const struct core *core,
-			struct reach_step *step, struct held_piece pieces[PIECES_MAX])
+			struct reach_step *step, struct held_piece pieces[REACH_PIECES_MAX])
 {
 	struct access access = access_of(qp, core);
 	uint32_t rights = step->is_read ? IBV_ACCESS_LOCAL_WRITE : 0;
 
 	step->pieces = pieces;
-	step->piece_count = PIECES_MAX;
+	step->piece_count = REACH_PIECES_MAX;
 	if (!wqe->is_inline)
 		return sge_hold(&access, wqe->sge, wqe->sge_count, step->offset, step->bytes,
 				rights, pieces, &step->piece_count);
@@ -59,7 +56,7 @@ static bool hold_pieces(const struct qp *qp, const struct send_wqe *wqe, const s
 static bool perform(struct qp *qp, const struct send_wqe *wqe, const struct core *core,
 		    struct reach_step *step)
 {
-	struct held_piece pieces[PIECES_MAX];
+	struct held_piece pieces[REACH_PIECES_MAX];
 	bool is_done;
 
 	if (!hold_pieces(qp, wqe, core, step, pieces))

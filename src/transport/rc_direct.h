@@ -18,9 +18,9 @@
  * What is posted behind it starts when it is done. Atomics are performed where the reach can
  * (reach.atomic), exactly once: one of which it cannot be told whether it was executed, because the
  * peer took its memory back in the middle of it, ends its QP as one whose answer never came.
- * WRITEs with immediate data and SENDs are packets always; so is what is too short to pay
- * (reach.bytes_min), and whatever cannot be
- * done directly, for any reason: the packet is refused or executed as if there were no other way.
+ * WRITEs with immediate data and SENDs are packets always (rc_lent.h tells of long SENDs); so is what is
+ * too short to pay (reach.bytes_min), and whatever cannot be done directly, for any reason: the packet is
+ * refused or executed as if there were no other way.
  * A message that was begun directly and cannot be ended so is sent as a whole. Bytes of it
  * are then written twice, the last one once.
  *

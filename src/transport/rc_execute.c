@@ -15,6 +15,7 @@
  *   access    rights of the QP, then key and range of the RETH,   NAK 0x62
  *             or the window to invalidate
  *   resource  depth of READs and atomics, alignment of atomics    NAK 0x61
+ *   payload   that is lent can be read (rc_lent.h)                NAK 0x60
  *
  * A WRITE is checked as a whole by its first packet, so that a message that
  * cannot end well writes nothing; each packet checks the right of the QP and its
@@ -35,6 +36,7 @@
 
 #include "base/psn.h"
 #include "transport/counting.h"
+#include "transport/rc_lent.h"
 #include "transport/receive.h"
 #include "transport/xrc.h"
 #include "wire/syndrome.h"
@@ -78,13 +80,15 @@ static enum reason check_opcode(const struct qp *qp, const struct request *reque
 	return REASON_OPCODE_ORDER;
 }
 
-/* FIRST and MIDDLE are full, LAST is not empty, and no packet passes the path MTU. */
+/* FIRST and MIDDLE are full, LAST is not empty, and no packet that carries its payload passes the path MTU. */
 static bool payload_fits_opcode(const struct qp *qp, const struct request *request)
 {
 	uint32_t bytes = request->packet->payload_bytes;
 
 	if (!request_has(request, OPCODE_HAS_PAYLOAD))
 		return bytes == 0;
+	if (packet_is_lent(request->packet))
+		return rc_lent_fits(qp, request->packet);
 	if (!request_has(request, OPCODE_ENDS))
 		return bytes == qp->path.payload_max;
 	return bytes <= qp->path.payload_max && (bytes > 0 || request_has(request, OPCODE_STARTS));
@@ -182,9 +186,23 @@ static void complete_message(struct qp *qp, const struct request *request, struc
 
 /* --- execution --- */
 
+static enum reason place_payload(struct qp *qp, const struct recv_wqe *wqe, struct request *request,
+				 const struct access *access, const struct core *core,
+				 uint64_t received)
+{
+	const struct packet *packet = request->packet;
+
+	if (packet->payload_bytes == 0)
+		return REASON_NONE;
+	if (packet_is_lent(packet))
+		return rc_lent_fetch(qp, wqe, packet, access, core, received);
+	return sge_scatter(access, wqe->sge, wqe->sge_count, received, packet->payload,
+			   packet->payload_bytes, &request->complaint);
+}
+
 /* The data of one packet, and with the last the window: nothing of both or all. */
-static enum reason place(const struct recv_wqe *wqe, struct request *request,
-			 const struct access *access, uint64_t received)
+static enum reason place(struct qp *qp, const struct recv_wqe *wqe, struct request *request,
+			 const struct access *access, const struct core *core, uint64_t received)
 {
 	const struct packet *packet = request->packet;
 	bool invalidates = request_has(request, OPCODE_HAS_IETH);
@@ -193,16 +211,15 @@ static enum reason place(const struct recv_wqe *wqe, struct request *request,
 	if (invalidates)
 		reason = window_check_invalidate(access, packet->invalidate_rkey,
 						 &request->complaint);
-	if (reason == REASON_NONE && packet->payload_bytes > 0)
-		reason = sge_scatter(access, wqe->sge, wqe->sge_count, received, packet->payload,
-				     packet->payload_bytes, &request->complaint);
+	if (reason == REASON_NONE)
+		reason = place_payload(qp, wqe, request, access, core, received);
 	if (reason == REASON_NONE && invalidates)
 		reason = window_invalidate(access, packet->invalidate_rkey, &request->complaint);
 	return reason;
 }
 
 static enum reason execute_send(struct qp *qp, struct request *request, const struct access *access,
-				struct outbox *out)
+				const struct core *core, struct outbox *out)
 {
 	const struct recv_wqe *wqe = receive_taken(qp);
 	struct rc_responder *responder = &qp->responder;
@@ -215,7 +232,7 @@ static enum reason execute_send(struct qp *qp, struct request *request, const st
 		request->complaint.limit = wqe->length;
 		return REASON_RECV_TOO_SHORT;
 	}
-	reason = place(wqe, request, access, received);
+	reason = place(qp, wqe, request, access, core, received);
 	if (reason != REASON_NONE)
 		return reason;
 
@@ -386,6 +403,10 @@ static void refuse(struct qp *qp, struct request *request, enum reason reason, s
 		rc_refuse_nak(&qp->responder, syndrome, request->packet->psn);
 		return;
 	}
+	if (reason == REASON_DROP_LENT) {
+		rc_refuse_nak(&qp->responder, syndrome, request->packet->psn);
+		return;
+	}
 	request->complaint.reason = reason;
 	request->complaint.qpn = qp->number;
 	if (request->has_receive) {
@@ -425,7 +446,7 @@ static enum reason execute(struct qp *qp, struct request *request, const struct 
 	access.pd = xrc_pd_of(qp, request->packet);
 	if (request_has(request, OPCODE_IS_SEND)) {
 		access.pd = receive_pd(qp);
-		return execute_send(qp, request, &access, out);
+		return execute_send(qp, request, &access, core, out);
 	}
 	if (request_has(request, OPCODE_IS_WRITE))
 		return execute_write(qp, request, &access, out);

@@ -24,6 +24,7 @@ uint8_t rc_responder_syndrome(enum reason reason)
 	case REASON_RECV_QUEUE_EMPTY:
 		return SYNDROME_RNR_BASE;
 	case REASON_DROP_OUT_OF_ORDER:
+	case REASON_DROP_LENT:
 		return SYNDROME_NAK_SEQUENCE;
 	case REASON_OPCODE_ORDER:
 	case REASON_OPCODE_UNSUPPORTED:

@@ -25,6 +25,9 @@
  * Binds and local invalidations have no packets (rc_local.c). They are executed when it is
  * their turn to be started, have no PSNs, and the cursor never stands at one.
  *
+ * A long SEND between processes of one host may say where its payload lies instead of carrying it;
+ * then one packet stands for many PSNs (rc_lent.c).
+ *
  * What can be performed in the peer's memory is done when it would be started (rc_direct.c),
  * and then is like one of these. With nothing under way that is when it is posted, and needs no
  * output (rc_requester_perform()).
@@ -39,6 +42,7 @@
 #include "transport/message_packet.h"
 #include "transport/rc.h"
 #include "transport/rc_direct.h"
+#include "transport/rc_lent.h"
 #include "transport/rc_wqe.h"
 #include "transport/xrc.h"
 
@@ -176,7 +180,7 @@ static bool is_checked_later(const struct qp *qp, const struct send_wqe *wqe)
 
 enum start_result { START_DONE, START_LOCAL, START_NOTHING, START_AGAIN, START_FAILED };
 
-/* @wqe, the next to start, takes the next @count PSNs. */
+/* @wqe, the next to start, takes the next @count PSNs; whether it is lent was decided. */
 static void start_packets(struct qp *qp, struct send_wqe *wqe, uint32_t count)
 {
 	wqe->first_psn = qp->requester.psn_next;
@@ -192,6 +196,7 @@ static bool start_done(struct qp *qp, struct send_wqe *wqe)
 
 	wqe->first_psn = requester->psn_next;
 	wqe->psn_count = 0;
+	wqe->is_lent = false;
 	if (is_oldest)
 		requester->unacked_position++;
 	requester->send_position = ++qp->send_queue.started;
@@ -260,6 +265,7 @@ static enum start_result start_next(struct sending *sending)
 	case DIRECT_BY_PACKETS:
 		break;
 	}
+	wqe->is_lent = rc_lent_is_due(qp, wqe);
 	start_packets(qp, wqe, rc_wqe_is_atomic(wqe) ? 1 : rc_packet_count(qp, wqe->length));
 	return START_DONE;
 }
@@ -412,6 +418,27 @@ static bool psns_have_room(const struct rc_requester *requester, uint32_t count)
 	return until <= OUTSTANDING_PACKETS_MAX;
 }
 
+/* Packets of the path MTU would be as many as the PSNs that it takes. */
+static enum send_result send_lent(struct sending *sending, const struct send_wqe *wqe)
+{
+	struct qp *qp = sending->qp;
+	struct rc_requester *requester = &qp->requester;
+	uint32_t psn = requester->send_psn, count = rc_lent_packets(qp, wqe);
+	bool is_new = psn == requester->psn_next;
+	struct packet_out *packet_out;
+
+	if (!psns_have_room(requester, count) || !pacing_may_send(qp, FLOW_PACKET_COST_MIN))
+		return SEND_CLOSED;
+	packet_out = outbox_add_packet(sending->out);
+	message_packet_fill_lent(packet_out, wqe, psn, qp->path.payload_max, count);
+	address_packet(sending, packet_out, wqe, requester->send_position, psn);
+	cursor_advance(qp, count);
+	request_ack(sending);
+	if (is_new)
+		time_packet(sending);
+	return SEND_DONE;
+}
+
 static enum send_result send_message_packet(struct sending *sending, const struct send_wqe *wqe)
 {
 	struct qp *qp = sending->qp;
@@ -532,6 +559,13 @@ static void send_probe(struct sending *sending)
 
 /* --- output --- */
 
+static enum send_result send_at_cursor(struct sending *sending, const struct send_wqe *wqe)
+{
+	if (rc_wqe_wants_answers(wqe))
+		return send_read_or_atomic(sending, wqe);
+	return wqe->is_lent ? send_lent(sending, wqe) : send_message_packet(sending, wqe);
+}
+
 /* Sends until something stops it; true when qp_output() is to be called again. */
 static bool send_all(struct sending *sending)
 {
@@ -555,8 +589,7 @@ static bool send_all(struct sending *sending)
 			return false;
 		if (outbox_packets_room(sending->out) == 0)
 			return true;
-		result = rc_wqe_wants_answers(wqe) ? send_read_or_atomic(sending, wqe)
-						   : send_message_packet(sending, wqe);
+		result = send_at_cursor(sending, wqe);
 	}
 	return false;
 }
@@ -603,7 +636,7 @@ bool rc_requester_has_one_packet(const struct qp *qp)
 
 	return queue->posted - queue->started == 1 && is_at_new_wqe(qp) && !rc_wqe_is_local(wqe) &&
 	       is_checked_later(qp, wqe) && !wqe->has_failed && !waits_for_reads(qp, wqe) &&
-	       (rc_wqe_is_send(wqe) || !rc_direct_may_be(qp, wqe)) &&
+	       !rc_lent_is_due(qp, wqe) && (rc_wqe_is_send(wqe) || !rc_direct_may_be(qp, wqe)) &&
 	       psns_have_room(&qp->requester, 1) &&
 	       pacing_may_send(qp, flow_packet_cost(wqe->length));
 }
@@ -614,6 +647,7 @@ void rc_requester_output_one_packet(struct qp *qp, const struct core *core, stru
 	uint32_t position = qp->send_queue.started, psn = qp->requester.send_psn;
 	struct send_wqe *wqe = send_wqe_at(&qp->send_queue, position);
 
+	wqe->is_lent = false;
 	start_packets(qp, wqe, 1);
 	add_message_packet(&sending, wqe, position, psn);
 	pacing_charge_packet(qp, flow_packet_cost(wqe->length));

@@ -6,9 +6,11 @@
  * expected one on (E). What arrives is one of three (IBA 9.7.2):
  *
  *   at E       It is executed and E moves on: by one, for a READ by the packets
- *              of its answer. If it is refused for lack of a receive, E stays
- *              and the peer comes again after the RNR time; any other refusal
- *              ends the connection.
+ *              of its answer, with lent payload by those that it stands for
+ *              (rc_lent.h). If it is refused for lack of a receive, E stays
+ *              and the peer comes again after the RNR time; so it does, at once, for
+ *              lent payload that cannot be read; any other refusal ends the
+ *              connection.
  *   before E   A repeat: its answer was lost or is late. SENDs and WRITEs are
  *              acknowledged again, READs and atomics answered again (rc_replay.c).
  *   behind E   A gap: packets were lost, or overtook each other. It is held until
@@ -126,22 +128,25 @@ static void advance(struct rc_responder *responder, struct hold_pool *holds, uin
 	responder->nak_is_due = false;
 }
 
-/* PSNs that a request takes: a READ takes those of its answer. */
+/* PSNs that a request takes: a READ takes those of its answer, lent payload those of as many packets. */
 static uint32_t request_psns(const struct qp *qp, const struct packet *packet)
 {
-	bool is_read = opcode_has(opcode_properties_of(packet->opcode), OPCODE_IS_READ);
-
-	return is_read ? rc_packet_count(qp, packet->reth.length) : 1;
+	if (opcode_has(opcode_properties_of(packet->opcode), OPCODE_IS_READ))
+		return rc_packet_count(qp, packet->reth.length);
+	return packet_is_lent(packet) ? rc_packet_count(qp, packet->payload_bytes) : 1;
 }
 
 /* READs and atomics are acknowledged by their answers, and so is all that lies before them. */
 static void note_acknowledgement(struct rc_responder *responder, const struct packet *packet)
 {
+	/* The last one that it took. */
+	uint32_t psn = psn_add(responder->psn_expected, PSN_MASK);
+
 	if (!opcode_has(opcode_properties_of(packet->opcode), OPCODE_HAS_PAYLOAD)) {
 		rc_replay_forget_ack(responder);
 		return;
 	}
-	responder->ack_psn = packet->psn;
+	responder->ack_psn = psn;
 	if (!packet->ack_requested)
 		return;
 	responder->ack_is_due = true;

@@ -26,6 +26,7 @@
 #include "transport/hold.h"
 #include "transport/outbox.h"
 #include "transport/qp.h"
+#include "wire/lent.h"
 #include "wire/packet.h"
 
 /* Where a packet came from, for QPs that hear anybody. */
@@ -206,6 +207,10 @@ void qp_output_one_packet(struct qp *qp, const struct core *core, struct outbox 
  */
 enum reason payload_copy(const struct qp *qp, const struct packet_out *packet,
 			 const struct core *core, uint8_t *bytes, struct complaint *complaint);
+/* The same for PAYLOAD_LENT: @lent becomes what goes out in place of the payload. */
+enum reason payload_lend(const struct qp *qp, const struct packet_out *packet,
+			 const struct core *core, struct lent_payload *lent,
+			 struct complaint *complaint);
 bool qp_payload_failed(struct qp *qp, const struct packet_out *packet,
 		       const struct complaint *complaint, const struct core *core);
 

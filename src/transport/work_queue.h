@@ -53,6 +53,7 @@ struct send_wqe {
 	bool is_signalled;
 	bool is_inline;
 	bool goes_by_packets; /* it was tried whether it can be done without, a moment ago */
+	bool is_lent; /* set when started: its packets say where the payload lies (rc_lent.h) */
 	/* A local error found while sending: reported when all before it is done. */
 	bool has_failed;
 	/* These two only then; posting leaves them as they are. */

@@ -69,10 +69,21 @@ struct packet {
 	} deth;
 	uint32_t xrc_srqn;
 
-	/* Bytes after the headers, without padding. Points into the caller's buffer. */
+	/* Where the payload lies in the sender's memory, if it is lent (lent.h). */
+	uint64_t lent_address;
+	uint32_t lent_key; /* 0: it is not */
+
+	/*
+	 * Bytes after the headers, without padding. Points into the caller's buffer; NULL where they are lent.
+	 */
 	const uint8_t *payload;
 	uint32_t payload_bytes;
 };
+
+static inline bool packet_is_lent(const struct packet *packet)
+{
+	return packet->lent_key != 0;
+}
 
 /*
  * Reads @length bytes from the first of the BTH to the last before the ICRC.

@@ -83,6 +83,7 @@ static void open_side(struct side *side, const struct pair_terms *terms)
 	static const struct datagram_source source = {.header = {0x60}, .has_header = true};
 
 	side_open_memory(side);
+	side_open_reach(side);
 	side_open_windows(side);
 	open_srqs(side, terms);
 	hold_pool_init(&side->holds, side->hold_memory, HOLD_BUFFERS);
@@ -179,6 +180,7 @@ bool side_modify(struct side *side, const struct ibv_qp_attr *attr, int mask)
 	enum ibv_qp_state from = side->qp->state;
 	struct path path = {.payload_max = side->pair->terms.payload_max,
 			    .is_lossless = side->pair->terms.is_lossless,
+			    .reach = side->pair->terms.lends ? &side->reach : NULL,
 			    .outbound = &side->outbound,
 			    .inbound = &side->inbound};
 	bool is_rtr = (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR;
@@ -340,18 +342,36 @@ static void check_sent(const struct side *side, const struct packet *packet,
 	VBN_ASSERT(sample_is_equal(packet, &again));
 }
 
+/* To @bytes, or else what says where it lies. */
+static enum reason take_payload(const struct side *side, const struct packet_out *out,
+				uint8_t *bytes, struct complaint *complaint)
+{
+	struct lent_payload lent;
+	enum reason reason;
+
+	if (out->payload.kind != PAYLOAD_LENT)
+		return payload_copy(side->qp, out, &side->core, bytes, complaint);
+	reason = payload_lend(side->qp, out, &side->core, &lent, complaint);
+	if (reason == REASON_NONE)
+		lent_emit(&lent, bytes);
+	return reason;
+}
+
 /* False when the payload could not be had: the rest of the outbox's packets is void. */
 static bool send(struct side *side, const struct packet_out *out)
 {
 	struct wire_packet *sent = wire_newest(&side->peer->wire);
 	struct packet packet = out->packet;
 	struct complaint complaint = {.reason = REASON_NONE};
-	uint32_t bytes = packet.payload_bytes;
+	uint32_t bytes;
 
+	sent->is_lent = out->payload.kind == PAYLOAD_LENT;
+	if (sent->is_lent)
+		packet.payload_bytes = LENT_BYTES;
+	bytes = packet.payload_bytes;
 	sent->length = (uint32_t)packet_emit_header(&packet, sent->bytes);
 	packet.payload = sent->bytes + sent->length;
-	if (payload_copy(side->qp, out, &side->core, sent->bytes + sent->length, &complaint) !=
-	    REASON_NONE) {
+	if (take_payload(side, out, sent->bytes + sent->length, &complaint) != REASON_NONE) {
 		/* Under way stays what was there: half a packet that the parser will refuse. */
 		sent->length = 0;
 		return qp_payload_failed(side->qp, out, &complaint, &side->core);
@@ -410,16 +430,16 @@ void side_receive_packet(struct side *side, const struct packet *packet)
 	side_run(side);
 }
 
-void side_receive(struct side *side, const uint8_t *bytes, uint32_t length)
+void side_receive(struct side *side, const struct wire_packet *arrived)
 {
 	/* Of exactly its size, so that a byte too far is seen. */
-	uint8_t *exact = malloc(length + !length);
+	uint8_t *exact = malloc(arrived->length + !arrived->length);
 	struct packet packet;
 
 	VBN_ASSERT(exact);
-	memcpy(exact, bytes, length);
-	if (packet_parse(exact, length, &packet) == REASON_NONE &&
-	    packet.dest_qpn == side->qp->number)
+	memcpy(exact, arrived->bytes, arrived->length);
+	if (packet_parse(exact, arrived->length, &packet) == REASON_NONE &&
+	    (!arrived->is_lent || lent_parse(&packet)) && packet.dest_qpn == side->qp->number)
 		side_receive_packet(side, &packet);
 	free(exact);
 }

@@ -49,6 +49,7 @@ enum region_kind { REGION_OPEN, REGION_LOCAL, REGION_READ_ONLY, REGION_FOREIGN, 
 
 struct wire_packet {
 	uint32_t length;
+	bool is_lent; /* a mark beside the bytes (wire/lent.h) */
 	uint8_t bytes[WIRE_BYTES];
 };
 
@@ -103,6 +104,7 @@ struct side {
 	uint8_t was_granted;		   /* the QP took requests as the step began */
 	struct hold_pool holds;
 	struct flow outbound, inbound;
+	struct reach reach; /* into the memory of the peer */
 	struct outbox out;
 	struct records sends, receives[SRQS]; /* without SRQs the second are not used */
 	struct srq srqs[SRQS];
@@ -131,6 +133,7 @@ struct pair_terms {
 	enum ibv_qp_type type; /* of side 0 */
 	bool has_srq;
 	bool has_more; /* inputs also say what RC alone did not need */
+	bool lends;    /* of RC: as two processes of one host (rc_lent.h) */
 	uint32_t payload_max;
 	int64_t flow_bytes_max;
 	bool is_lossless, signals_all;
@@ -146,6 +149,8 @@ struct pair {
 extern struct side *copying_side;
 extern const struct copier copier_checked;
 void side_open_memory(struct side *side);
+/* A reach by which long SENDs are lent, and those of the peer fetched; faults count as in copies. */
+void side_open_reach(struct side *side);
 
 struct pair *pair_open(const struct pair_terms *terms);
 /* Flushes both ends and looks whether everything came back. */
@@ -191,7 +196,7 @@ void side_poll(struct side *side);
 /* Takes everything out of the outbox until the QP has nothing more to say. */
 void side_run(struct side *side);
 /* A packet from the network: parsed, addressed to us or not, and whatever follows. */
-void side_receive(struct side *side, const uint8_t *bytes, uint32_t length);
+void side_receive(struct side *side, const struct wire_packet *arrived);
 /* The same without parsing, for packets that no bytes could be. */
 void side_receive_packet(struct side *side, const struct packet *packet);
 void side_advance(struct side *side, uint64_t ns);

@@ -30,6 +30,9 @@ TERMS = {
     "narrow": [0x7a, 0x27],
     "unsignalled": [0x70, 0x27],
     "impatient": [0x18, 0x21],
+    "lent": [0x78, 0xa7],
+    "lent-lossless": [0x7c, 0xa7],
+    "lent-narrow": [0x7a, 0xa7],
 }
 PSNS = [0x7f, 0xfe, 0x00, 0x10]
 
@@ -130,6 +133,74 @@ RUNS = {
 }
 
 
+
+
+# --- payload that is lent ---
+
+FIRST, MIDDLE, LAST, _, ONLY = range(5)
+EXPECTED = 16 << 2  # as a PSN
+LENT_LENGTH = 12 + 8 + 4  # where that stands in a packet
+
+
+def forge_lent(operation, length, region=LOCAL, side=1):
+    """Towards the PSN that is expected, which asks for an ACK; length in eighths of a packet."""
+    unused = place(OPEN) + [0, 0]
+    return step(FORGE, side, 2) + [operation, EXPECTED] + unused + [1] + place(region) + [length]
+
+
+def mutate(at, value, side=1):
+    return step(MUTATE, side, AT_ONCE | 1) + [at, value]
+
+
+def lent_runs():
+    one = receive(63) + post(SEND, 40)
+    sends = one + receive(63) + post(SEND_IMM, 63) + receive(20, 40) + post(SEND, 30)
+    refused = step(FAULT, 1)
+    gone = step(REGISTRATION, 0, LOCAL)
+    inputs = {
+        "lent": sends + settle() + sends + settle(),
+        "lent-both-ways": receive(63, side=0) + post(SEND, 40, side=1) + sends + settle(),
+        "lent-and-others": sends + MIXED + settle() + READS + sends + settle(),
+        "lent-list": receive(20, 40) + post(SEND, 20, 20) + receive(20, 40) + post(SEND, 59) +
+                     settle(),
+        "lent-refused": sends + refused + settle() + sends + settle(),
+        "lent-refused-second": one + one + step(DELIVER, 1) + refused + one + settle(),
+        "lent-refused-in-a-list": receive(20, 40) + post(SEND, 50) + step(FAULT, 1, 1) + settle(),
+        "lent-gone": one + gone + one + settle(),
+        "lent-gone-before": gone + one + settle(),
+        "lent-receive-gone": one + step(REGISTRATION, 1, LOCAL) + settle(),
+        "lent-lost": sends + step(LOSE, 1) + settle() + wait(15) + settle(),
+        "lent-ack-lost": one + step(DELIVER, 1) + step(LOSE, 0) + wait(15) + settle(),
+        "lent-repeated": sends + step(REPEAT, 1) + settle(),
+        "lent-overtaken": sends + step(OVERTAKE, 1) + settle(),
+        "lent-rnr": post(SEND, 40) + settle() + receive(63) + wait(15) + settle(),
+        "lent-too-long": receive(8) + post(SEND, 40) + settle(),
+        "lent-probed": one + wait(12) + step(OVERTAKE, 1) + settle(),
+        "lent-drained": sends + step(MODIFY, 0, TO_SQD) + refused + settle() +
+                        step(MODIFY, 0, TO_RTS) + one + settle(),
+        "lent-error": sends + step(DELIVER, 1) + step(MODIFY, 0, TO_ERROR) + settle(),
+        "lent-peer-error": sends + refused + step(DELIVER, 1) + step(MODIFY, 1, TO_ERROR) +
+                           settle(),
+        "lent-reset": sends + step(DELIVER, 1) + step(MODIFY, 0, RECONNECT) + [0] + sends +
+                      settle(),
+        "lent-elsewhere": one + mutate(20, 0x55) + settle(),
+        "lent-longer": one + mutate(LENT_LENGTH + 1, 8) + settle(),
+        "lent-too-long-for-all": one + mutate(LENT_LENGTH + 3, 0xff) + settle(),
+        "lent-forged": receive(63) + forge_lent(FIRST, 16) + forge_lent(MIDDLE, 8) +
+                       forge_lent(LAST, 3) + receive(63) + forge_lent(ONLY, 40) + settle(),
+        "lent-forged-middle": receive(63) + forge_lent(FIRST, 16) + forge_lent(LAST, 3, FOREIGN) +
+                              forge_lent(LAST, 3) + settle(),
+        "lent-forged-uneven": receive(63) + forge_lent(FIRST, 17) + settle(),
+        "lent-forged-write": forge_lent(6, 8) + settle(),
+        "lent-raw": step(RAW, 1, AT_ONCE) + [28] + [0x04, 0, 0xff, 0xff] + [0] * 20 + [1, 0, 0, 0],
+    }
+    runs = {name: run(steps, terms="lent") for name, steps in inputs.items()}
+    for terms in ("lent-lossless", "lent-narrow"):
+        runs[terms] = run(sends, refused, settle(), sends, settle(), terms=terms)
+    return runs
+
+
+RUNS.update(lent_runs())
 
 
 # --- services_fuzz: its first byte is the service, and posts say more ---

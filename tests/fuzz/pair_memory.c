@@ -52,6 +52,65 @@ const struct copier copier_checked = {
 	.compare_swap = compare_swap_checked,
 };
 
+/* --- payload that is lent --- */
+
+#define LEND_BYTES_MIN 300
+
+static const uint8_t *find_lent(const struct side *owner, const struct reach_step *step)
+{
+	for (int kind = 0; kind < REGION_COUNT; kind++) {
+		uint64_t offset = step->address - region_iova((enum region_kind)kind);
+
+		if (owner->regions[kind] &&
+		    step->key == region_key(owner, (enum region_kind)kind) &&
+		    region_pd((enum region_kind)kind) == PD && offset < REGION_BYTES &&
+		    step->length <= REGION_BYTES - offset)
+			return owner->arena + region_offset((enum region_kind)kind) + offset;
+	}
+	return NULL;
+}
+
+/* By way of a buffer, so that each end of it is looked at as a copy. */
+static void move_piece(const struct side *side, const struct held_piece *piece,
+		       const uint8_t *there)
+{
+	static uint8_t bytes[REGION_BYTES];
+
+	VBN_ASSERT(piece->length <= sizeof(bytes));
+	check_copy(side->pair, bytes, there, piece->length);
+	memcpy(bytes, there, piece->length);
+	check_copy(side->pair, piece->host, bytes, piece->length);
+	memcpy(piece->host, bytes, piece->length);
+}
+
+/* What faults has moved all but its last piece. */
+static bool fetch_lent(struct reach *reach, const struct reach_step *step)
+{
+	const struct side *side = copying_side;
+	const uint8_t *there = find_lent(side->peer, step);
+	uint32_t bytes = 0;
+
+	VBN_ASSERT(reach == &side->reach && step->is_read && !step->offset);
+	VBN_ASSERT(step->bytes && step->bytes == step->length);
+	if (!there)
+		return false;
+	for (uint32_t i = 0; i < step->piece_count; i++) {
+		if (faults())
+			return false;
+		move_piece(side, &step->pieces[i], there + bytes);
+		bytes += (uint32_t)step->pieces[i].length;
+	}
+	VBN_ASSERT(bytes == step->bytes);
+	return true;
+}
+
+/* It performs nothing itself. */
+void side_open_reach(struct side *side)
+{
+	side->reach = (struct reach){
+		.bytes_min = UINT32_MAX, .fetch = fetch_lent, .lend_bytes_min = LEND_BYTES_MIN};
+}
+
 /* --- memory --- */
 
 uint32_t region_offset(enum region_kind kind)

@@ -6,6 +6,8 @@
  * QPNs, PSNs near what is expected and right keys, so that they get as deep as packets can. What
  * must hold after each step is in pair_checks.c; the ICRC is the link's business and not there.
  *
+ * Where payload is lent, posts lend it, and forged packets and raw ones may claim to.
+ *
  * An input: two bytes of terms, four of first PSNs, then steps: a byte each (low four bits
  * which, bit 4 the side, bits 5 to 7 a variant) and what the step reads behind it. Bytes
  * behind the end read as 0.
@@ -36,7 +38,7 @@ static void deliver(struct side *side)
 		return;
 	packet = *oldest;
 	wire_drop(&side->wire);
-	side_receive(side, packet.bytes, packet.length);
+	side_receive(side, &packet);
 }
 
 static void deliver_all(struct pair *pair)
@@ -53,7 +55,7 @@ static void repeat(struct side *side)
 	struct wire_packet *oldest = wire_oldest(&side->wire);
 
 	if (oldest)
-		side_receive(side, oldest->bytes, oldest->length);
+		side_receive(side, oldest);
 }
 
 /* The oldest goes to the end of the queue. */
@@ -91,7 +93,7 @@ static void mutate(struct side *side, uint8_t variant, struct input *input)
 	} else if (at < packet.length) {
 		packet.bytes[at] = variant & 1 ? value : packet.bytes[at] ^ value;
 	}
-	side_receive(side, packet.bytes, packet.length);
+	side_receive(side, &packet);
 }
 
 /* --- what nobody sent --- */
@@ -103,6 +105,27 @@ static void forge_more(struct side *side, struct input *input, struct packet *pa
 	packet->deth.source_qpn = QPN(side->peer);
 	packet->xrc_srqn = take_srq_number(input, side);
 	packet->invalidate_rkey = take_window_key(input, side);
+}
+
+/* Its payload is said to lie somewhere at the peer, and to be of any length. False: it has one. */
+static bool forge_lent(struct side *side, struct input *input, struct packet *packet)
+{
+	uint8_t bytes[LENT_BYTES], choice = (uint8_t)take(input, 1);
+	struct place place;
+	struct lent_payload lent;
+
+	if (!(choice & 1))
+		return false;
+	place = take_place(input, choice & 2 ? side : side->peer);
+	lent = (struct lent_payload){.address = place.iova,
+				     .key = place.key,
+				     .length = take_length(input, side->pair->terms.payload_max)};
+	lent_emit(&lent, bytes);
+	packet->payload = bytes;
+	packet->payload_bytes = LENT_BYTES;
+	if (lent_parse(packet))
+		side_receive_packet(side, packet);
+	return true;
 }
 
 static void forge(struct side *side, uint8_t variant, struct input *input)
@@ -131,6 +154,8 @@ static void forge(struct side *side, uint8_t variant, struct input *input)
 	packet.aeth.syndrome = (uint8_t)take(input, 1);
 	packet.aeth.msn = packet.psn;
 	packet.atomic.swap_or_add = packet.atomic_original = packet.immediate = operation;
+	if (side->pair->terms.lends && forge_lent(side, input, &packet))
+		return;
 	packet.payload_bytes = take_length(input, payload_max) % PAYLOAD_MAX;
 	payload = malloc(packet.payload_bytes + !packet.payload_bytes);
 	VBN_ASSERT(payload);
@@ -143,18 +168,19 @@ static void forge(struct side *side, uint8_t variant, struct input *input)
 /* The bytes as they are, but for the QPN and, if @variant says so, a PSN that is expected. */
 static void receive_raw(struct side *side, uint8_t variant, struct input *input)
 {
-	uint8_t bytes[256];
-	uint32_t length = (uint32_t)take(input, 1), psn = side->qp->responder.psn_expected;
+	struct wire_packet packet = {.length = (uint32_t)take(input, 1),
+				     .is_lent = side->pair->terms.lends && variant & 4};
+	uint32_t psn = side->qp->responder.psn_expected;
 
-	for (uint32_t i = 0; i < length; i++)
-		bytes[i] = (uint8_t)take(input, 1);
-	if (length >= BTH_BYTES) {
+	for (uint32_t i = 0; i < packet.length; i++)
+		packet.bytes[i] = (uint8_t)take(input, 1);
+	if (packet.length >= BTH_BYTES) {
 		for (int i = 0; i < 3; i++)
-			bytes[5 + i] = (uint8_t)(side->qp->number >> (16 - 8 * i));
+			packet.bytes[5 + i] = (uint8_t)(side->qp->number >> (16 - 8 * i));
 		for (int i = 0; i < 3 && variant; i++)
-			bytes[9 + i] = (uint8_t)(psn >> (16 - 8 * i));
+			packet.bytes[9 + i] = (uint8_t)(psn >> (16 - 8 * i));
 	}
-	side_receive(side, bytes, length);
+	side_receive(side, &packet);
 }
 
 /* --- what the program does --- */
@@ -372,6 +398,7 @@ static struct pair_terms take_terms(struct input *input, const struct pair_terms
 		.type = service->type,
 		.has_srq = service->has_srq,
 		.has_more = service->has_more,
+		.lends = service->type == IBV_QPT_RC && second & 0x80,
 		.payload_max = first & 1 ? 1024 : 256,
 		.flow_bytes_max = first & 2 ? 4096 : INT64_MAX,
 		.is_lossless = first & 4,

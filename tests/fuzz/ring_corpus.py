@@ -10,12 +10,13 @@ import pathlib
 import sys
 
 BTH, LONGEST = 12, 44 + 4096 + 3
-SKIP, DAMAGED = 1 << 25, 1 << 24
+LENGTHS = LONGEST - BTH + 1
+SKIP, DAMAGED, LENT = 1 << 26, 1 << 24, 1 << 25
 SHOW, SESSION = bytes([2]), bytes([8])
 
 
-def write(length):
-    return bytes([0]) + (length - BTH).to_bytes(2, "big")
+def write(length, marks=0):
+    return bytes([0]) + (length - BTH + marks * LENGTHS).to_bytes(2, "big")
 
 
 def look(count=255):
@@ -61,6 +62,9 @@ INPUTS = {
     "length-long": head(0, LONGEST + 1) + look(),
     "length-out": BEFORE_THE_END + head(0, LONGEST) + look(),
     "damaged": head(0, BTH | DAMAGED) + look(),
+    "lent": head(0, BTH | LENT) + look(),
+    "marks": b"".join(write(length, i % 4) + look() + SHOW
+                      for i, length in enumerate(range(BTH, LONGEST, 97))),
     "path-none": head(0, BTH | 1 << 16) + look(),
     "path-far": head(0, BTH | 255 << 16) + look(),
     "path-count": header(16, 0xffffffff) + head(0, BTH | 200 << 16) + look(),

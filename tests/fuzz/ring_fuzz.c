@@ -24,13 +24,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 #define UNREAD_MAX RING_LINES
 
 enum step {
-	STEP_WRITE,	   /* two bytes of length */
+	STEP_WRITE,	   /* two bytes: of length, and above all lengths of marks */
 	STEP_LOOK,	   /* a byte: how many at most */
 	STEP_SHOW,	   /* what was taken */
 	STEP_WORD,	   /* meddling: two bytes of place, eight of value */
 	STEP_HEAD,	   /* meddling: a byte of distance, four of head; the stamp is right */
 	STEP_TAKEN,	   /* meddling: two bytes of distance from the second writer */
-	STEP_SECOND_WRITE, /* two bytes of length */
+	STEP_SECOND_WRITE, /* the same as STEP_WRITE */
 	STEP_PATH,	   /* a byte: by which both write from now on */
 	STEP_NEW_SESSION,  /* the writer begins anew, and the reader expects it */
 	STEP_COUNT
@@ -44,7 +44,7 @@ struct guarded {
 };
 
 struct unread {
-	uint32_t length;
+	uint32_t length, marks;
 	uint8_t fill;
 };
 
@@ -115,37 +115,41 @@ static void begin(void)
 	begin_session();
 }
 
-static uint32_t take_length(void)
+static struct unread take_unread(void)
 {
-	return BTH_BYTES + take(2) % (RING_PACKET_BYTES_MAX - BTH_BYTES + 1);
+	uint32_t lengths = RING_PACKET_BYTES_MAX - BTH_BYTES + 1, drawn = take(2);
+
+	return (struct unread){.length = BTH_BYTES + drawn % lengths,
+			       .marks = drawn / lengths % (RING_HEAD_MARKS + 1),
+			       .fill = ++fuzz.fill};
 }
 
-static bool write_by(struct ring_writer *writer, uint32_t length, uint32_t path)
+static bool write_by(struct ring_writer *writer, const struct unread *unread, uint32_t path)
 {
+	uint32_t length = unread->length;
 	uint8_t *place = ring_writer_place(writer, length);
 
 	if (!place)
 		return false;
 	check_inside(writer->ring, place, length);
-	memset(place, fuzz.fill, length);
-	ring_writer_publish(writer, length, path, false);
+	memset(place, unread->fill, length);
+	ring_writer_publish(writer, length, path, unread->marks);
 	ring_writer_must_wake(writer);
 	return true;
 }
 
 static void write_one(void)
 {
-	uint32_t length = take_length();
+	struct unread unread = take_unread();
 
-	fuzz.fill++;
-	if (!write_by(&fuzz.writer, length, fuzz.path)) {
+	if (!write_by(&fuzz.writer, &unread, fuzz.path)) {
 		ring_writer_wait(&fuzz.writer);
 		return;
 	}
 	if (fuzz.is_meddled)
 		return;
 	VBN_ASSERT(fuzz.count < UNREAD_MAX);
-	fuzz.unread[(fuzz.first + fuzz.count++) % UNREAD_MAX] = (struct unread){length, fuzz.fill};
+	fuzz.unread[(fuzz.first + fuzz.count++) % UNREAD_MAX] = unread;
 }
 
 static void check_is_next(const struct ring_packet *packet)
@@ -154,6 +158,8 @@ static void check_is_next(const struct ring_packet *packet)
 
 	VBN_ASSERT(fuzz.count);
 	VBN_ASSERT(packet->length == unread->length);
+	VBN_ASSERT(packet->is_damaged == ((unread->marks & RING_IS_DAMAGED) != 0));
+	VBN_ASSERT(packet->is_lent == ((unread->marks & RING_IS_LENT) != 0));
 	VBN_ASSERT(packet->bytes[0] == unread->fill);
 	VBN_ASSERT(packet->bytes[packet->length - 1] == unread->fill);
 	fuzz.first = (fuzz.first + 1) % UNREAD_MAX;
@@ -186,6 +192,13 @@ static bool look(void)
 	ring_reader_done(&fuzz.reader, &packet);
 	VBN_ASSERT(fuzz.reader.position - before <= 2ull * RING_LINES);
 	return true;
+}
+
+static void write_second(void)
+{
+	struct unread unread = take_unread();
+
+	write_by(&fuzz.second, &unread, fuzz.second_path);
 }
 
 static void meddle_word(void)
@@ -253,7 +266,7 @@ static void run_step(enum step step)
 		meddle_taken();
 		return;
 	case STEP_SECOND_WRITE:
-		write_by(&fuzz.second, take_length(), fuzz.second_path);
+		write_second();
 		return;
 	case STEP_PATH:
 		choose_path();

@@ -4,6 +4,7 @@
  * directly, while something happens to one of them
  *
  *   stopped    the target is stopped: WRITEs and READs are done all the same
+ *   lent       who has sent a long message is stopped: its bytes are fetched all the same
  *   forked     the target has forked: its own memory is written, the child's is as it was
  *   replaced   the target has become another program by exec(): that one is not written to
  *   killed     the target is killed: what follows fails
@@ -37,11 +38,24 @@
 #define SUSPENSIONS 4
 
 static const char usage[] =
-	"usage: host_direct stopped|forked|replaced|killed|deserted|suspended\n";
+	"usage: host_direct stopped|lent|forked|replaced|killed|deserted|suspended\n";
 
 static void open_end(struct nic_end *end, int socket)
 {
 	nic_end_open(end, nic_end_map_block(BLOCK_BYTES), BLOCK_BYTES, 8, socket);
+}
+
+static enum ibv_wc_status wait_for_completion(struct nic_end *end)
+{
+	struct ibv_wc completion;
+	int count;
+
+	do
+		count = ibv_poll_cq(end->cq, 1, &completion);
+	while (count == 0);
+	if (count < 0)
+		give_up("ibv_poll_cq failed");
+	return completion.status;
 }
 
 static enum ibv_wc_status access_peer(struct nic_end *end, enum ibv_wr_opcode opcode, size_t offset,
@@ -54,16 +68,9 @@ static enum ibv_wc_status access_peer(struct nic_end *end, enum ibv_wr_opcode op
 				      .send_flags = IBV_SEND_SIGNALED,
 				      .wr.rdma = {end->peer.address + offset, end->peer.rkey}};
 	struct ibv_send_wr *bad;
-	struct ibv_wc completion;
-	int count;
 
 	need_zero(ibv_post_send(end->qp, &request, &bad), "ibv_post_send");
-	do
-		count = ibv_poll_cq(end->cq, 1, &completion);
-	while (count == 0);
-	if (count < 0)
-		give_up("ibv_poll_cq failed");
-	return completion.status;
+	return wait_for_completion(end);
 }
 
 static void need_success(struct nic_end *end, enum ibv_wr_opcode opcode, size_t offset,
@@ -130,12 +137,17 @@ static void be_stopped(struct nic_end *end)
 	peer_socket_meet(end->socket);
 }
 
-static void access_stopped(struct nic_end *end, pid_t target)
+static void wait_until_stopped(pid_t target)
 {
 	int status;
 
 	if (wait_for(target, WUNTRACED, &status) != target || !WIFSTOPPED(status))
 		give_up("the target did not stop");
+}
+
+static void access_stopped(struct nic_end *end, pid_t target)
+{
+	wait_until_stopped(target);
 	write_all(end);
 	memset(end->block, 0, BLOCK_BYTES);
 	for (uint64_t i = 0; i < ROUNDS; i++)
@@ -145,6 +157,41 @@ static void access_stopped(struct nic_end *end, pid_t target)
 	need_success(end, IBV_WR_RDMA_READ, 0, BLOCK_BYTES);
 	check_all(end->block);
 	kill(target, SIGCONT);
+	peer_socket_meet(end->socket);
+}
+
+/* --- who has sent is stopped --- */
+
+static void lend(struct nic_end *end)
+{
+	struct ibv_sge sge = {(uintptr_t)end->block, BLOCK_BYTES, end->mr->lkey};
+	struct ibv_send_wr request = {.sg_list = &sge,
+				      .num_sge = 1,
+				      .opcode = IBV_WR_SEND,
+				      .send_flags = IBV_SEND_SIGNALED};
+	struct ibv_send_wr *bad;
+
+	pattern_fill(end->block, BLOCK_BYTES, SEED, 0);
+	peer_socket_meet(end->socket);
+	need_zero(ibv_post_send(end->qp, &request, &bad), "ibv_post_send");
+	raise(SIGSTOP);
+	if (wait_for_completion(end) != IBV_WC_SUCCESS)
+		give_up("the message was not sent");
+	peer_socket_meet(end->socket);
+}
+
+static void fetch_lent(struct nic_end *end, pid_t sender)
+{
+	struct ibv_sge sge = {(uintptr_t)end->block, BLOCK_BYTES, end->mr->lkey};
+	struct ibv_recv_wr *bad, receive = {.sg_list = &sge, .num_sge = 1};
+
+	need_zero(ibv_post_recv(end->qp, &receive, &bad), "ibv_post_recv");
+	peer_socket_meet(end->socket);
+	wait_until_stopped(sender);
+	if (wait_for_completion(end) != IBV_WC_SUCCESS)
+		give_up("the message did not arrive");
+	need_pattern(end->block, BLOCK_BYTES, 0);
+	kill(sender, SIGCONT);
 	peer_socket_meet(end->socket);
 }
 
@@ -361,6 +408,7 @@ static const struct {
 	bool outlives;
 } cases[] = {
 	{"stopped", be_stopped, access_stopped, true},
+	{"lent", lend, fetch_lent, true},
 	{"forked", be_forked, access_forked, true},
 	{"replaced", be_replaced, access_replaced, false},
 	{"killed", be_killed, access_killed, false},

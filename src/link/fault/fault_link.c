@@ -26,6 +26,7 @@ struct held_message {
 	vbn_time due;
 	struct link_route route;
 	uint32_t damaged_bit;
+	bool is_lent;
 	uint32_t length;
 	uint8_t bytes[];
 };
@@ -60,6 +61,7 @@ static void hold_message(struct fault_link *fault, const struct link_route *rout
 	held->due = due;
 	held->route = *route;
 	held->damaged_bit = message->damaged_bit;
+	held->is_lent = message->is_lent;
 	held->length = message->length;
 	memcpy(held->bytes, bytes + message->offset, message->length);
 	fault->held_count++;
@@ -151,6 +153,7 @@ static void send_due(struct fault_link *fault, vbn_time now)
 		fault->batch.messages[0] = (struct send_message){
 			.length = held->length,
 			.damaged_bit = held->damaged_bit,
+			.is_lent = held->is_lent,
 		};
 		memcpy(fault->batch.bytes, held->bytes, held->length);
 		fault->inner->ops->send(fault->inner, &held->route, &fault->batch, now);

@@ -54,6 +54,11 @@
 #define RING_LINES ((LINK_SHM_RING_BYTES - LINK_SHM_RING_HEADER_BYTES) / RING_LINE_BYTES)
 /* The longest packet: BTH to the end of the padding. */
 #define RING_PACKET_BYTES_MAX (PACKET_HEADER_BYTES_MAX + PACKET_MTU_MAX + 3u)
+/* What is said of a packet beside its bytes. */
+enum ring_mark {
+	RING_IS_DAMAGED = 1, /* by fault injection */
+	RING_IS_LENT = 2     /* of its payload it says only where that lies (wire/lent.h) */
+};
 /* Pairs of addresses between which a writer sends. */
 #define RING_PATHS 32u
 
@@ -112,9 +117,11 @@ void ring_writer_prepare(const struct ring_writer *writer);
  * learns nothing of it yet: who does not publish it, for whatever reason, has done nothing.
  */
 uint8_t *ring_writer_place(struct ring_writer *writer, uint32_t bytes);
-/* The packet is there, at the place that was given last, of at most as many bytes as were asked for. */
-void ring_writer_publish(struct ring_writer *writer, uint32_t bytes, uint32_t path,
-			 bool is_damaged);
+/*
+ * The packet is there, at the place that was given last, of at most as many bytes as were asked for.
+ * @marks: of enum ring_mark.
+ */
+void ring_writer_publish(struct ring_writer *writer, uint32_t bytes, uint32_t path, uint32_t marks);
 /* After publishing: whether the reader sleeps, and is to be woken by the caller. */
 bool ring_writer_must_wake(struct ring_writer *writer);
 /* There was no room, and the reader is to say so when there is. */
@@ -145,7 +152,7 @@ struct ring_packet {
 	const uint8_t *bytes; /* in the ring */
 	uint32_t length;      /* BTH_BYTES to RING_PACKET_BYTES_MAX */
 	const struct link_path *path;
-	bool is_damaged;
+	bool is_damaged, is_lent;
 	uint32_t lines; /* for ring_reader_done() */
 };
 

@@ -4,8 +4,8 @@
  * that is expected here, the lower what it is.
  *
  *   bits 63..32  stamp: session's nonce + position, never all 0 together with the rest
- *   bit  25      the rest of the ring is skipped
- *   bit  24      fault injection damaged the packet
+ *   bit  26      the rest of the ring is skipped
+ *   bits 25..24  marks of the packet (enum ring_mark)
  *   bits 23..16  index of its path
  *   bits 15..0   bytes
  */
@@ -16,8 +16,9 @@
 
 #include "link/shm/ring.h"
 
-#define RING_HEAD_IS_SKIP (1ull << 25)
-#define RING_HEAD_IS_DAMAGED (1ull << 24)
+#define RING_HEAD_IS_SKIP (1ull << 26)
+#define RING_HEAD_MARKS_SHIFT 24
+#define RING_HEAD_MARKS 3u
 
 _Static_assert(RING_PACKET_BYTES_MAX <= 0xffff, "lengths fit the head");
 _Static_assert(RING_PATHS <= 0x100, "paths fit the head");
@@ -60,9 +61,14 @@ static inline uint64_t ring_taken_of(uint32_t nonce, uint64_t position)
 	return ring_head_stamp(nonce, position) | (uint32_t)position;
 }
 
-static inline uint64_t ring_head_of(uint32_t bytes, uint32_t path, bool is_damaged)
+static inline uint64_t ring_head_of(uint32_t bytes, uint32_t path, uint32_t marks)
 {
-	return bytes | (uint64_t)path << 16 | (is_damaged ? RING_HEAD_IS_DAMAGED : 0);
+	return bytes | (uint64_t)path << 16 | (uint64_t)marks << RING_HEAD_MARKS_SHIFT;
+}
+
+static inline uint32_t ring_head_marks(uint64_t head)
+{
+	return (uint32_t)(head >> RING_HEAD_MARKS_SHIFT) & RING_HEAD_MARKS;
 }
 
 static inline uint32_t ring_lines_of(uint32_t bytes)

@@ -102,7 +102,8 @@ static bool read_packet(struct ring_reader *reader, uint64_t head, struct ring_p
 		return false;
 	packet->length = length;
 	packet->lines = ring_lines_of(length);
-	packet->is_damaged = (head & RING_HEAD_IS_DAMAGED) != 0;
+	packet->is_damaged = (ring_head_marks(head) & RING_IS_DAMAGED) != 0;
+	packet->is_lent = (ring_head_marks(head) & RING_IS_LENT) != 0;
 	packet->path = find_path(reader, (uint8_t)(head >> 16));
 	packet->bytes =
 		(const uint8_t *)ring_head_at(reader->ring, position_of(reader)) + RING_HEAD_BYTES;

@@ -125,11 +125,11 @@ uint8_t *ring_writer_place(struct ring_writer *writer, uint32_t bytes)
 	return (uint8_t *)head_at(writer, writer->position + writer->skipped) + RING_HEAD_BYTES;
 }
 
-void ring_writer_publish(struct ring_writer *writer, uint32_t bytes, uint32_t path, bool is_damaged)
+void ring_writer_publish(struct ring_writer *writer, uint32_t bytes, uint32_t path, uint32_t marks)
 {
 	if (writer->skipped)
 		store_head(writer, RING_HEAD_IS_SKIP, writer->skipped);
-	store_head(writer, ring_head_of(bytes, path, is_damaged), ring_lines_of(bytes));
+	store_head(writer, ring_head_of(bytes, path, marks), ring_lines_of(bytes));
 }
 
 bool ring_writer_must_wake(struct ring_writer *writer)

@@ -49,13 +49,15 @@
 #define TELL_LINES (RING_LINES / 4)
 /* How often to look where nobody can wake us. */
 #define DEAF_NS VBN_MILLISECOND
+/* Whoever receives lent payload copies it, which takes as long as so many packets. */
+#define LENT_COUNTS 16u
 /* So old may be what we show of our looking: the peer reads it for each request, and would wait. */
 #define SHOWN_NS (50 * VBN_MICROSECOND)
 
 struct overflow {
 	STAILQ_ENTRY(overflow) next;
 	uint32_t path, length;
-	bool is_damaged;
+	uint32_t marks;
 	uint8_t bytes[];
 };
 
@@ -121,14 +123,14 @@ static bool is_reached(const struct peer *peer, uint32_t generation)
 }
 
 static bool write_packet(struct peer *peer, const uint8_t *bytes, uint32_t length, uint32_t path,
-			 bool is_damaged)
+			 uint32_t marks)
 {
 	uint8_t *place = ring_writer_place(&peer->writer, length);
 
 	if (!place)
 		return false;
 	memcpy(place, bytes, length);
-	ring_writer_publish(&peer->writer, length, path, is_damaged);
+	ring_writer_publish(&peer->writer, length, path, marks);
 	return true;
 }
 
@@ -145,7 +147,7 @@ static void drop_overflows(struct peer *peer)
 }
 
 static void add_overflow(struct peer *peer, const uint8_t *bytes, uint32_t length, uint32_t path,
-			 bool is_damaged)
+			 uint32_t marks)
 {
 	struct overflow *overflow = NULL;
 
@@ -155,7 +157,7 @@ static void add_overflow(struct peer *peer, const uint8_t *bytes, uint32_t lengt
 		return;
 	overflow->length = length;
 	overflow->path = path;
-	overflow->is_damaged = is_damaged;
+	overflow->marks = marks;
 	memcpy(overflow->bytes, bytes, length);
 	STAILQ_INSERT_TAIL(&peer->overflows, overflow, next);
 	peer->overflow_bytes += length;
@@ -168,7 +170,7 @@ static bool write_overflows(struct peer *peer)
 
 	while ((overflow = STAILQ_FIRST(&peer->overflows)) &&
 	       write_packet(peer, overflow->bytes, overflow->length, overflow->path,
-			    overflow->is_damaged)) {
+			    overflow->marks)) {
 		STAILQ_REMOVE_HEAD(&peer->overflows, next);
 		peer->overflow_bytes -= overflow->length;
 		free(overflow);
@@ -193,19 +195,24 @@ static void wake_reader(struct shm_link *shm, struct peer *peer)
 		wake(shm, &peer->wake_name);
 }
 
+static uint32_t marks_of(const struct send_message *message)
+{
+	return (message->damaged_bit ? RING_IS_DAMAGED : 0) | (message->is_lent ? RING_IS_LENT : 0);
+}
+
 static void write_batch(struct peer *peer, const struct link_route *route,
 			const struct send_batch *batch)
 {
 	for (uint32_t i = 0; i < batch->message_count; i++) {
 		const struct send_message *message = &batch->messages[i];
 		const uint8_t *bytes = batch->bytes + message->offset;
-		bool is_damaged = message->damaged_bit != 0;
+		uint32_t marks = marks_of(message);
 
 		if (message->length > RING_PACKET_BYTES_MAX)
 			continue;
 		if (atomic_load(&peer->has_overflow) ||
-		    !write_packet(peer, bytes, message->length, route->ring_path, is_damaged))
-			add_overflow(peer, bytes, message->length, route->ring_path, is_damaged);
+		    !write_packet(peer, bytes, message->length, route->ring_path, marks))
+			add_overflow(peer, bytes, message->length, route->ring_path, marks);
 	}
 	if (atomic_load(&peer->has_overflow))
 		flush_overflows(peer);
@@ -255,9 +262,11 @@ static uint8_t *shm_room(struct link_outlet *outlet, uint32_t bytes)
 	return ring_writer_place(&peer_of(outlet)->writer, bytes);
 }
 
-static void shm_commit(struct link_outlet *outlet, const struct link_route *route, uint32_t bytes)
+static void shm_commit(struct link_outlet *outlet, const struct link_route *route, uint32_t bytes,
+		       bool is_lent)
 {
-	ring_writer_publish(&peer_of(outlet)->writer, bytes, route->ring_path, false);
+	ring_writer_publish(&peer_of(outlet)->writer, bytes, route->ring_path,
+			    is_lent ? RING_IS_LENT : 0);
 }
 
 static void shm_end(struct link *link, struct link_outlet *outlet)
@@ -339,6 +348,7 @@ static void deliver(const struct ring_packet *found, struct link_sink *sink)
 		.bytes = found->bytes,
 		.length = found->length,
 		.is_shared = true,
+		.is_lent = found->is_lent,
 		.source = found->path->source,
 		.destination = found->path->destination,
 		.traffic_class = found->path->traffic_class,
@@ -394,7 +404,7 @@ static uint32_t read_peer(struct shm_link *shm, struct peer *peer, struct link_s
 	while (taken < budget && ring_reader_look(reader, &packet)) {
 		deliver(&packet, sink);
 		ring_reader_done(reader, &packet);
-		taken++;
+		taken += packet.is_lent ? LENT_COUNTS : 1;
 	}
 	if (taken) {
 		ring_reader_show_taken(reader);

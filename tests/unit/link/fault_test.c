@@ -240,6 +240,58 @@ static void reordered_packets_all_come(void **state)
 	link->ops->close(link);
 }
 
+/* --- around a link that keeps what it is told of a message --- */
+
+static uint32_t lent_count, carried_count;
+
+static void count_messages(struct link *link, const struct link_route *route,
+			   struct send_batch *sent, vbn_time now)
+{
+	(void)link;
+	(void)route;
+	(void)now;
+	for (uint32_t i = 0; i < sent->message_count; i++)
+		*(sent->messages[i].is_lent ? &lent_count : &carried_count) += 1;
+}
+
+static uint32_t receive_nothing(struct link *link, struct link_sink *sink, uint32_t budget,
+				vbn_time now)
+{
+	(void)link;
+	(void)sink;
+	(void)budget;
+	(void)now;
+	return 0;
+}
+
+static void close_nothing(struct link *link)
+{
+	(void)link;
+}
+
+/* Taken for payload, what says where that lies would be a message of 16 bytes. */
+static void late_and_repeated_packets_stay_lent(void **state)
+{
+	static const struct link_ops ops = {
+		.send = count_messages, .receive = receive_nothing, .close = close_nothing};
+	struct link inner = {.ops = &ops}, *link;
+	const struct link_route route = {.sender = 0};
+
+	(void)state;
+	lent_count = carried_count = 0;
+	assert_int_equal(link_fault_open(&inner, "dup=100%,delay=5ms,seed=1", &link), 0);
+	for (uint32_t i = 0; i < 10; i++) {
+		batch.message_count = batch.bytes_used = 0;
+		add_message(&batch, i, 16);
+		batch.messages[0].is_lent = i % 2;
+		link->ops->send(link, &route, &batch, 100 * MS);
+	}
+	receive_all(link, 200 * MS);
+	assert_int_equal(lent_count, 10);
+	assert_int_equal(carried_count, 10);
+	link->ops->close(link);
+}
+
 static void what_waits_is_bounded_and_freed(void **state)
 {
 	struct link_route route;
@@ -277,6 +329,7 @@ int main(void)
 		cmocka_unit_test(damage_on_the_wire_is_found),
 		cmocka_unit_test(delayed_packets_wait_and_keep_their_order),
 		cmocka_unit_test(reordered_packets_all_come),
+		cmocka_unit_test(late_and_repeated_packets_stay_lent),
 		cmocka_unit_test(what_waits_is_bounded_and_freed),
 		cmocka_unit_test(a_bad_plan_is_refused),
 	};

@@ -66,7 +66,7 @@ static inline bool write_one(struct ring_writer *writer, uint32_t number, uint32
 	if (!place)
 		return false;
 	fill_packet(place, number, length);
-	ring_writer_publish(writer, length, path, false);
+	ring_writer_publish(writer, length, path, 0);
 	return true;
 }
 

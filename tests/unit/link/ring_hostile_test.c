@@ -84,7 +84,7 @@ static void expect_broken_for_good(void)
 
 	expect_broken();
 	for (uint64_t i = 0; i < RING_LINES; i++)
-		store_head(i, ring_head_of(BTH_BYTES, 0, false) |
+		store_head(i, ring_head_of(BTH_BYTES, 0, 0) |
 				      stamp(position / RING_LINES * RING_LINES + i));
 	expect_broken();
 	ring_writer_begin(&writer, ring, ring_members(OWN, THEIRS), SESSION + 1);
@@ -119,11 +119,11 @@ static void wrong_lengths(void **state)
 {
 	(void)state;
 	for (uint32_t length = 0; length < BTH_BYTES; length++)
-		try_head(ring_head_of(length, 0, false));
+		try_head(ring_head_of(length, 0, 0));
 	for (uint32_t length = RING_PACKET_BYTES_MAX + 1; length <= 0xffff; length += 499)
-		try_head(ring_head_of(length, 0, false));
-	try_head(ring_head_of(RING_PACKET_BYTES_MAX + 1, 0, false));
-	try_head(ring_head_of(0xffff, 0, true));
+		try_head(ring_head_of(length, 0, 0));
+	try_head(ring_head_of(RING_PACKET_BYTES_MAX + 1, 0, 0));
+	try_head(ring_head_of(0xffff, 0, RING_IS_DAMAGED));
 }
 
 /* Every length from every line near the end: taken where it ends inside, and nowhere else. */
@@ -135,12 +135,12 @@ static void packets_that_lead_out(void **state)
 		uint32_t fits = left * RING_LINE_BYTES - RING_HEAD_BYTES;
 
 		if (fits < RING_PACKET_BYTES_MAX)
-			try_head_at(position, ring_head_of(fits + 1, 0, false));
+			try_head_at(position, ring_head_of(fits + 1, 0, 0));
 		if (fits > RING_PACKET_BYTES_MAX)
 			fits = RING_PACKET_BYTES_MAX;
 		begin_both();
 		go_to(position);
-		store_head(position, ring_head_of(fits, 0, false) | stamp(position));
+		store_head(position, ring_head_of(fits, 0, 0) | stamp(position));
 		{
 			struct ring_packet packet;
 
@@ -155,8 +155,8 @@ static void wrong_paths(void **state)
 {
 	(void)state;
 	for (uint32_t index = 1; index < 0x100; index++)
-		try_head_at(3, ring_head_of(50, index, false));
-	try_head(ring_head_of(50, 1, true));
+		try_head_at(3, ring_head_of(50, index, 0));
+	try_head(ring_head_of(50, 1, RING_IS_LENT));
 }
 
 static void wrong_counts_of_paths(void **state)
@@ -168,12 +168,12 @@ static void wrong_counts_of_paths(void **state)
 		for (uint32_t index = 0; index < 0x100; index += 15) {
 			begin_both();
 			atomic_store(&ring->path_count, counts[i]);
-			store_head(0, ring_head_of(50, index, false) | stamp(0));
+			store_head(0, ring_head_of(50, index, 0) | stamp(0));
 			expect_broken_for_good();
 		}
 	begin_both();
 	atomic_store(&ring->path_count, 0);
-	store_head(0, ring_head_of(50, 0, false) | stamp(0));
+	store_head(0, ring_head_of(50, 0, 0) | stamp(0));
 	expect_broken_for_good();
 }
 
@@ -200,7 +200,7 @@ static void wrong_stamps(void **state)
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
 		begin_both();
 		go_to(7);
-		store_head(7, ring_head_of(50, 0, false) | stamp(7 + wrong[i]));
+		store_head(7, ring_head_of(50, 0, 0) | stamp(7 + wrong[i]));
 		expect_broken_for_good();
 		begin_both();
 		go_to(7);
@@ -250,7 +250,7 @@ static void bits_that_mean_nothing(void **state)
 
 	(void)state;
 	/* They are reserved for whoever comes later, and harmless. */
-	store_head(0, ring_head_of(50, 0, false) | stamp(0) | 0xfc000000);
+	store_head(0, ring_head_of(50, 0, 0) | stamp(0) | 0xf8000000);
 	assert_true(ring_reader_look(&reader, &packet));
 	assert_int_equal(packet.length, 50);
 	assert_true(is_inside(ring, &packet));
@@ -365,7 +365,7 @@ static uint64_t random_head(struct random_stream *random, uint64_t position)
 	case 1:
 		/* Mostly where one may be. */
 		if (position % RING_LINES < RING_LINES - 60)
-			return head | ring_head_of(4000, 0, false);
+			return head | ring_head_of(4000, 0, 0);
 		return head | RING_HEAD_IS_SKIP | random_below(random, 1 << 16);
 	case 2:
 		return head | random_below(random, random_below(random, 4) ? 4000 : 1ull << 32);
@@ -373,7 +373,7 @@ static uint64_t random_head(struct random_stream *random, uint64_t position)
 		return head | ring_head_of((uint32_t)random_between(random, BTH_BYTES,
 								    RING_PACKET_BYTES_MAX + 30),
 					   (uint32_t)random_below(random, 3),
-					   random_below(random, 2));
+					   (uint32_t)random_below(random, RING_HEAD_MARKS + 1));
 	}
 }
 

@@ -97,18 +97,23 @@ static void runs_arrive_in_order(void **state)
 	expect_nothing();
 }
 
-static void damage_and_paths_are_told(void **state)
+static void marks_and_paths_are_told(void **state)
 {
 	struct link_path path = path_number(1);
 	struct ring_packet packet;
 
 	(void)state;
 	assert_int_equal(ring_writer_path(&writer, &path), 1);
-	assert_non_null(ring_writer_place(&writer, 100));
-	ring_writer_publish(&writer, 100, 1, true);
-	assert_true(ring_reader_look(&reader, &packet));
-	assert_true(packet.is_damaged);
-	assert_memory_equal(packet.path, &path, sizeof(path));
+	for (uint32_t marks = 0; marks <= (RING_IS_DAMAGED | RING_IS_LENT); marks++) {
+		assert_non_null(ring_writer_place(&writer, RING_PACKET_BYTES_MAX));
+		ring_writer_publish(&writer, RING_PACKET_BYTES_MAX, 1, marks);
+		assert_true(ring_reader_look(&reader, &packet));
+		assert_int_equal(packet.is_damaged, (marks & RING_IS_DAMAGED) != 0);
+		assert_int_equal(packet.is_lent, (marks & RING_IS_LENT) != 0);
+		assert_int_equal(packet.length, RING_PACKET_BYTES_MAX);
+		assert_memory_equal(packet.path, &path, sizeof(path));
+		ring_reader_done(&reader, &packet);
+	}
 }
 
 /* The place was asked for before the length was known. */
@@ -120,7 +125,7 @@ static void fewer_bytes_than_asked_for(void **state)
 
 		assert_non_null(place);
 		fill_packet(place, i, BTH_BYTES + i % 300);
-		ring_writer_publish(&writer, BTH_BYTES + i % 300, 0, false);
+		ring_writer_publish(&writer, BTH_BYTES + i % 300, 0, 0);
 		expect_packet(i, BTH_BYTES + i % 300);
 		ring_reader_show_taken(&reader);
 	}
@@ -512,7 +517,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(every_length_arrives),
 		TEST(runs_arrive_in_order),
-		TEST(damage_and_paths_are_told),
+		TEST(marks_and_paths_are_told),
 		TEST(fewer_bytes_than_asked_for),
 		TEST(a_full_ring_takes_nothing),
 		TEST(the_end_is_skipped),

@@ -139,7 +139,7 @@ static inline bool end_send_in_place(const struct end *own, const struct link_ro
 	place = ops->room(outlet, batch.messages[0].length + 3);
 	if (place) {
 		memcpy(place, batch.bytes, batch.messages[0].length);
-		ops->commit(outlet, route, batch.messages[0].length);
+		ops->commit(outlet, route, batch.messages[0].length, false);
 	}
 	ops->end(own->link, outlet);
 	return place != NULL;

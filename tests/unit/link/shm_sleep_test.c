@@ -106,7 +106,7 @@ static void a_run_in_place_wakes_once(void **state)
 
 		assert_non_null(place);
 		memset(place, 0, BTH_BYTES);
-		ops->commit(outlet, &a_to_b, BTH_BYTES);
+		ops->commit(outlet, &a_to_b, BTH_BYTES, false);
 	}
 	assert_false(end_is_woken(&b));
 	ops->end(a.link, outlet);

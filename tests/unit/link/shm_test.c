@@ -237,7 +237,7 @@ static void what_is_made_in_place_arrives(void **state)
 		assert_non_null(place);
 		memcpy(place, made.bytes, BTH_BYTES + payload);
 		assert_int_equal(end_receive(&b, &keeper, 10), 0);
-		ops->commit(outlet, &a_to_b, BTH_BYTES + payload);
+		ops->commit(outlet, &a_to_b, BTH_BYTES + payload, false);
 		assert_int_equal(end_receive(&b, &keeper, 10), 1);
 		ops->end(a.link, outlet);
 		assert_int_equal(keeper.kept[0].packet.length, BTH_BYTES + payload);
@@ -281,6 +281,101 @@ static void a_crowd_goes_either_way(void **state)
 	assert_int_equal(keeper.count, CROWD);
 	for (uint32_t i = 0; i < CROWD; i++)
 		assert_is_message(&keeper.kept[i].packet, i, i % 1024 * 4);
+}
+
+/* --- packets whose payload is lent --- */
+
+static void send_lent(uint32_t number, uint32_t payload, bool is_lent)
+{
+	static struct send_batch made;
+
+	made.message_count = made.bytes_used = 0;
+	add_message(&made, number, payload);
+	made.messages[0].is_lent = is_lent;
+	a.link->ops->send(a.link, &a_to_b, &made, 1);
+}
+
+/* One of each three. */
+static void expect_lent(uint32_t count, uint32_t payload)
+{
+	assert_int_equal(keeper.count, count);
+	for (uint32_t i = 0; i < count; i++) {
+		assert_is_message(&keeper.kept[i].packet, i, payload);
+		assert_int_equal(keeper.kept[i].packet.is_lent, i % 3 == 0);
+	}
+	keeper.count = 0;
+}
+
+static void the_mark_goes_with_a_batch(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 30; i++)
+		send_lent(i, 16, i % 3 == 0);
+	while (end_receive(&b, &keeper, 1000))
+		;
+	expect_lent(30, 16);
+}
+
+static void the_mark_goes_with_what_is_made_in_place(void **state)
+{
+	const struct link_ops *ops = a.link->ops;
+
+	(void)state;
+	for (uint32_t i = 0; i < 30; i++) {
+		static struct send_batch made;
+		struct link_outlet *outlet = ops->begin(a.link, &a_to_b);
+		uint8_t *place = ops->room(outlet, 100);
+
+		made.message_count = made.bytes_used = 0;
+		add_message(&made, i, 16);
+		memcpy(place, made.bytes, made.messages[0].length);
+		ops->commit(outlet, &a_to_b, made.messages[0].length, i % 3 == 0);
+		ops->end(a.link, outlet);
+	}
+	while (end_receive(&b, &keeper, 1000))
+		;
+	expect_lent(30, 16);
+}
+
+/* Most of it waits outside of the ring. */
+static void the_mark_goes_with_what_has_no_room(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 300; i++)
+		send_lent(i, 4096, i % 3 == 0);
+	assert_false(end_send_in_place(&a, &a_to_b, 300, 16));
+	while (end_receive(&b, &keeper, 1000))
+		end_receive(&a, &keeper, 1);
+	expect_lent(300, 4096);
+}
+
+static void a_damaged_one_is_dropped(void **state)
+{
+	static struct send_batch made;
+
+	(void)state;
+	made.message_count = made.bytes_used = 0;
+	add_message(&made, 1, 16);
+	made.messages[0].is_lent = true;
+	made.messages[0].damaged_bit = 1;
+	a.link->ops->send(a.link, &a_to_b, &made, 1);
+	end_receive(&b, &keeper, 10);
+	assert_int_equal(keeper.count, 0);
+	assert_int_equal(keeper.drops[REASON_DROP_ICRC], 1);
+}
+
+/* Whoever takes it copies far more than a packet; others wait for their turn meanwhile. */
+static void a_lent_one_counts_as_many(void **state)
+{
+	uint32_t rounds = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 30; i++)
+		send_lent(i, 16, true);
+	for (; end_receive(&b, &keeper, 30); rounds++)
+		assert_true(keeper.count <= 2 * (rounds + 1));
+	assert_int_equal(keeper.count, 30);
+	assert_true(rounds >= 15);
 }
 
 /* --- peers --- */
@@ -574,6 +669,11 @@ int main(void)
 		TEST(what_is_made_in_place_arrives),
 		TEST(in_place_nothing_overtakes),
 		TEST(a_crowd_goes_either_way),
+		TEST(the_mark_goes_with_a_batch),
+		TEST(the_mark_goes_with_what_is_made_in_place),
+		TEST(the_mark_goes_with_what_has_no_room),
+		TEST(a_damaged_one_is_dropped),
+		TEST(a_lent_one_counts_as_many),
 		TEST(unknown_peers_have_no_route),
 		TEST(paths_run_out),
 		TEST(routes_to_the_dead_lead_nowhere),

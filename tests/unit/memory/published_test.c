@@ -244,6 +244,138 @@ static void the_qp_grants_and_the_region_grants(void **state)
 	set_up(state);
 }
 
+/* Of the bytes that are lent, which needs no right. */
+static const struct published_request *lent_request(void)
+{
+	static struct published_request lent;
+
+	lent = usual;
+	lent.rights = 0;
+	return &lent;
+}
+
+/* Nobody but who borrows may go there, and only where the owner's QP is one of that domain. */
+static void a_region_without_rights_can_be_lent(void **state)
+{
+	struct published_request request;
+	struct published_key key = key_facts;
+	struct published_entry *entry;
+
+	(void)state;
+	key.access = 0;
+	entry = published_add_key(tables, KEY, &key);
+	published_add_qp(tables, QPN, &qp_facts);
+	assert_true(grants(lent_request()));
+	request = usual;
+	for (request.rights = 1; request.rights <= ATOMIC; request.rights <<= 1)
+		assert_false(grants(&request));
+	request = *lent_request();
+	request.length++;
+	assert_false(grants(&request));
+	published_withdraw(entry);
+	assert_false(grants(lent_request()));
+	key.pd++;
+	published_add_key(tables, KEY, &key);
+	assert_false(grants(lent_request()));
+}
+
+/* A QP that lets nobody ask for anything lends all the same. */
+static void a_qp_without_rights_can_lend(void **state)
+{
+	struct published_qp qp = qp_facts;
+
+	(void)state;
+	qp.access = 0;
+	qp.read_depth = 0;
+	published_add_key(tables, KEY, &key_facts);
+	published_add_qp(tables, QPN, &qp);
+	assert_true(grants(lent_request()));
+	assert_false(grants(&usual));
+}
+
+/* Each right that is asked for counts, when they are several. */
+static void all_rights_are_needed(void **state)
+{
+	struct published_request request = usual;
+
+	(void)state;
+	published_add_key(tables, KEY, &key_facts);
+	published_add_qp(tables, QPN, &qp_facts);
+	request.rights = WRITE | READ;
+	assert_true(grants(&request));
+	request.rights = WRITE | ATOMIC;
+	assert_false(grants(&request));
+}
+
+/* What is lent has nothing to do with the PSNs of the other direction; the rest must be as ever. */
+static void the_first_psn_does_not_count_for_what_is_lent(void **state)
+{
+	struct published_request request;
+
+	(void)state;
+	published_add_key(tables, KEY, &key_facts);
+	published_add_qp(tables, QPN, &qp_facts);
+	request = *lent_request();
+	request.wanted.first_psn++;
+	assert_true(grants(&request));
+#define WRONG(field) \
+	request = *lent_request(); \
+	request.field++; \
+	assert_false(grants(&request))
+	WRONG(owner);
+	WRONG(qpn);
+	WRONG(key);
+	WRONG(wanted.peer);
+	WRONG(wanted.peer_owner);
+	WRONG(wanted.path);
+	WRONG(wanted.payload_max);
+#undef WRONG
+}
+
+/* Who has learnt of a region by what was lent knows as much of rights as who has not. */
+static void what_a_lent_request_taught_gives_no_right(void **state)
+{
+	struct published_request lent = *lent_request(), write = usual;
+	struct published_known known = {0};
+	struct published_qp changed = qp_facts;
+	struct published_grant grant;
+	struct published_entry *qp;
+
+	(void)state;
+	published_add_key(tables, KEY, &key_facts);
+	qp = published_add_qp(tables, QPN, &qp_facts);
+	lent.wanted.first_psn = write.wanted.first_psn = 0x100;
+	assert_true(published_grants(tables, &known, &lent, &grant));
+	assert_false(published_grants(tables, &known, &write, &grant));
+	/* The connection is made anew, and now they agree: at either end first. */
+	assert_true(published_grants(tables, &known, &usual, &grant));
+	assert_true(published_grants(tables, &known, &lent, &grant));
+	assert_false(published_grants(tables, &known, &write, &grant));
+	changed.first_psn = 0x100;
+	published_change_qp(qp, &changed);
+	assert_true(published_grants(tables, &known, &write, &grant));
+	assert_true(published_grants(tables, &known, &lent, &grant));
+	assert_false(published_grants(tables, &known, &usual, &grant));
+}
+
+/* The owner has ended its QP: the bytes may be others by now. */
+static void what_was_lent_stands_as_long_as_both_do(void **state)
+{
+	struct published_entry *key, *qp;
+	struct published_grant grant;
+
+	(void)state;
+	key = published_add_key(tables, KEY, &key_facts);
+	qp = published_add_qp(tables, QPN, &qp_facts);
+	assert_true(ask(lent_request(), &grant));
+	published_withdraw(qp);
+	assert_false(published_stands(&grant));
+	published_add_qp(tables, QPN, &qp_facts);
+	assert_true(ask(lent_request(), &grant));
+	published_withdraw(key);
+	assert_false(published_stands(&grant));
+}
+
 static void ranges_are_checked_without_sums(void **state)
 {
 	static const struct {
@@ -350,7 +482,7 @@ static void nonsense_is_survived(void **state)
 			else
 				atomic_store(&qp->words[random_below(&random, 7)], word);
 		}
-		request.rights = random_below(&random, 2) ? WRITE : READ;
+		request.rights = (const uint32_t[]){WRITE, READ, 0}[random_below(&random, 3)];
 		request.address = random_next(&random);
 		request.length = random_below(&random, 1u << 20) + 1;
 		if (random_below(&random, 2))
@@ -371,6 +503,12 @@ int main(void)
 		TEST(what_packets_would_not_get_through_is_not_granted),
 		cmocka_unit_test_teardown(the_qp_grants_and_the_region_grants, tear_down),
 		TEST(a_grant_tells_what_is_shared),
+		TEST(a_region_without_rights_can_be_lent),
+		TEST(a_qp_without_rights_can_lend),
+		TEST(all_rights_are_needed),
+		TEST(the_first_psn_does_not_count_for_what_is_lent),
+		TEST(what_a_lent_request_taught_gives_no_right),
+		TEST(what_was_lent_stands_as_long_as_both_do),
 		TEST(ranges_are_checked_without_sums),
 		TEST(a_changed_qp_is_another_one),
 		TEST(a_full_neighbourhood_takes_no_more),

@@ -296,6 +296,45 @@ static void atomics_that_are_done_there(void **state)
 	EXPECT(f, {QP_DIRECT_ATOMICS, 1});
 }
 
+static bool fetch_all(struct reach *reach, const struct reach_step *step)
+{
+	(void)reach;
+	(void)step;
+	return true;
+}
+
+/* Its bytes count as those of the packets that it stands for. */
+static void what_the_peer_lends(void **state)
+{
+	struct fixture *f = *state;
+	struct reach reach = {.fetch = fetch_all};
+	struct packet packet = fixture_packet(OPCODE_SEND_FIRST, E);
+
+	f->qp->path.reach = &reach;
+	packet.lent_key = 1;
+	packet.payload_bytes = 2 * MTU;
+	fixture_post_recv(f, RECV_OFFSET, 3 * MTU);
+	fixture_receive(f, &packet);
+	EXPECT(f, {QP_RCVD_PKTS, 1}, {QP_RCVD_BYTES, 2 * MTU}, {QP_LENT_BYTES, 2 * MTU});
+	packet = fixture_packet(OPCODE_SEND_LAST, E + 2);
+	packet.lent_key = 1;
+	packet.payload_bytes = 100;
+	fixture_receive(f, &packet);
+	EXPECT(f, {QP_RCVD_PKTS, 2}, {QP_RCVD_BYTES, 2 * MTU + 100}, {QP_LENT_BYTES, 2 * MTU + 100},
+	       {QP_LENT_SENDS, 1}, {QP_RX_SEND_REQUESTS, 1});
+}
+
+static void what_is_lent_to_the_peer(void **state)
+{
+	struct fixture *f = *state;
+	struct reach reach = {.lend_bytes_min = MTU};
+
+	f->qp->path.reach = &reach;
+	fixture_post(f, IBV_WR_SEND, 0, 3 * MTU, 0);
+	fixture_run(f);
+	EXPECT(f, {QP_SENT_PKTS, 1}, {QP_SENT_BYTES, 3 * MTU});
+}
+
 /* --- where --- */
 
 static void counters_may_lie_elsewhere(void **state)
@@ -342,6 +381,8 @@ int main(void)
 		TEST(the_peer_refuses_the_request),
 		TEST(what_is_done_in_the_peers_memory),
 		TEST(atomics_that_are_done_there),
+		TEST(what_the_peer_lends),
+		TEST(what_is_lent_to_the_peer),
 		TEST(counters_may_lie_elsewhere),
 		cmocka_unit_test(every_counter_was_met),
 	};

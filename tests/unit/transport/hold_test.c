@@ -86,6 +86,26 @@ static void a_payload_longer_than_a_buffer_is_refused(void **state)
 		assert_int_equal(f->pool.claimed[word], 0);
 }
 
+/* Its bytes lie at the sender, so that nothing is copied and any length fits. */
+static void of_lent_payload_the_place_is_kept(void **state)
+{
+	struct pool_fixture *f = *state;
+	struct packet packet = {
+		.psn = 9, .lent_key = 7, .lent_address = 0x1234567890, .payload_bytes = 1u << 31};
+	uint16_t index = hold_take(&f->pool, &packet);
+	const struct hold_buffer *buffer;
+
+	assert_int_not_equal(index, HOLD_NONE);
+	memset(&packet, 0, sizeof(packet));
+	buffer = &f->pool.buffers[index];
+	assert_true(packet_is_lent(&buffer->packet));
+	assert_int_equal(buffer->packet.psn, 9);
+	assert_int_equal(buffer->packet.lent_key, 7);
+	assert_int_equal(buffer->packet.lent_address, 0x1234567890);
+	assert_int_equal(buffer->packet.payload_bytes, 1u << 31);
+	hold_release(&f->pool, index);
+}
+
 static void a_full_pool_has_each_buffer_once(void **state)
 {
 	struct pool_fixture *f = *state;
@@ -126,6 +146,8 @@ int main(void)
 						pool_teardown),
 		cmocka_unit_test_setup_teardown(a_payload_longer_than_a_buffer_is_refused,
 						pool_setup, pool_teardown),
+		cmocka_unit_test_setup_teardown(of_lent_payload_the_place_is_kept, pool_setup,
+						pool_teardown),
 		cmocka_unit_test_setup_teardown(a_full_pool_has_each_buffer_once, pool_setup,
 						pool_teardown),
 		cmocka_unit_test(sizes_leave_room_for_bitmap_and_buffers),

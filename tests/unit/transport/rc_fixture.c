@@ -260,20 +260,30 @@ uint64_t fixture_post_recv(struct fixture *f, uint32_t offset, uint32_t length)
 	return wr.wr_id;
 }
 
-/* False when the payload could not be copied: then the rest of the outbox is void. */
+static enum reason take_payload(struct fixture *f, struct fixture_packet *kept,
+				struct complaint *complaint)
+{
+	const struct packet_out *packet = &kept->out;
+
+	if (packet->payload.kind == PAYLOAD_LENT)
+		return payload_lend(f->qp, packet, &f->core, &kept->lent, complaint);
+	kept->bytes = malloc(packet->packet.payload_bytes + 1);
+	assert_non_null(kept->bytes);
+	return payload_copy(f->qp, packet, &f->core, kept->bytes, complaint);
+}
+
+/* False when the payload could not be had: then the rest of the outbox is void. */
 static bool collect_packet(struct fixture *f, const struct packet_out *packet)
 {
 	struct fixture_packet *kept = &f->packets[f->packet_count];
 	struct complaint complaint = {0};
-	uint8_t *bytes = malloc(packet->packet.payload_bytes + 1);
 
 	assert_true(f->packet_count < FIXTURE_COLLECTED_MAX);
-	assert_non_null(bytes);
-	if (payload_copy(f->qp, packet, &f->core, bytes, &complaint) != REASON_NONE) {
-		free(bytes);
+	*kept = (struct fixture_packet){.out = *packet};
+	if (take_payload(f, kept, &complaint) != REASON_NONE) {
+		free(kept->bytes);
 		return qp_payload_failed(f->qp, packet, &complaint, &f->core);
 	}
-	*kept = (struct fixture_packet){.out = *packet, .bytes = bytes};
 	f->packet_count++;
 	return true;
 }

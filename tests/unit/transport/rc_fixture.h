@@ -68,7 +68,8 @@ extern const struct fixture_settings fixture_usual;
 
 struct fixture_packet {
 	struct packet_out out;
-	uint8_t *bytes; /* a copy of the payload */
+	uint8_t *bytes;		  /* a copy of the payload; NULL: it is lent */
+	struct lent_payload lent; /* what goes out in its place */
 };
 
 struct fixture {
