@@ -11,6 +11,8 @@
  *   - ring positions stand in the order released, done, started, posted, and no more
  *     is posted than was granted;
  *   - of UC the request that is sent from stands between done and started;
+ *   - a QP is charged with what leads to its peer and is under way: the packets of SENDs and
+ *     WRITEs, and a small one for a READ, an atomic or a SEND whose payload is lent;
  *   - a QP without anything outstanding is charged with nothing, no charge is
  *     negative, and the charges of all QPs of a flow add up to the flow;
  *   - what UC has in a peer's buffer, as far as is known, does not pass the window, except
@@ -22,6 +24,7 @@
 #include "sim/check_bounds.h"
 
 #include "base/psn.h"
+#include "transport/rc_wqe.h"
 
 #define NAME "bounds"
 
@@ -80,6 +83,56 @@ static void check_responder(struct world *world, const struct rc_responder *resp
 	for (uint32_t i = 0; i < HOLD_WINDOW; i++)
 		held += responder->held[i] != HOLD_NONE;
 	CLAIM(world, held == responder->held_count);
+}
+
+/* Of @count PSNs of @wqe, the first of which is @psn; a READ or atomic costs by its requests. */
+static int64_t cost_of(const struct qp *qp, const struct send_wqe *wqe, uint32_t psn,
+		       uint32_t count)
+{
+	uint32_t mtu = qp->path.payload_max;
+	uint32_t done = forward(wqe->first_psn, psn) + count;
+	uint32_t short_by = done == wqe->psn_count ? wqe->psn_count * mtu - wqe->length : 0;
+
+	if (rc_wqe_wants_answers(wqe))
+		return 0;
+	if (wqe->is_lent)
+		return done == wqe->psn_count ? FLOW_PACKET_COST_MIN : 0;
+	return (int64_t)(count - 1) * flow_packet_cost(mtu) + flow_packet_cost(mtu - short_by);
+}
+
+static int64_t cost_of_requests(const struct rc_requester *requester)
+{
+	int64_t cost = 0;
+
+	for (uint32_t i = 0; i < requester->read_count; i++) {
+		const struct read_outstanding *read = &requester->reads[i];
+		uint32_t last = psn_add(read->first_psn, read->psn_count - 1);
+
+		if (psn_is_before(last, requester->send_psn))
+			cost += FLOW_PACKET_COST_MIN;
+	}
+	return cost;
+}
+
+/* What it has under way is what it is charged with, whatever it was when it was sent. */
+static void check_outbound(struct world *world, const struct qp *qp)
+{
+	const struct rc_requester *requester = &qp->requester;
+	uint32_t position = requester->unacked_position, psn = requester->psn_unacked;
+	int64_t cost = cost_of_requests(requester);
+
+	while (psn != requester->send_psn) {
+		const struct send_wqe *wqe = send_wqe_at(&qp->send_queue, position++);
+		uint32_t left = forward(psn, requester->send_psn), count;
+
+		if (wqe->psn_count == 0)
+			continue;
+		count = wqe->psn_count - forward(wqe->first_psn, psn);
+		count = count < left ? count : left;
+		cost += cost_of(qp, wqe, psn, count);
+		psn = psn_add(psn, count);
+	}
+	CLAIM(world, requester->outbound_charged == cost);
 }
 
 static void check_charges(struct world *world, const struct qp *qp)
@@ -169,6 +222,8 @@ static void rests(void *context, struct host_qp *host_qp)
 	check_queue(world, &qp->recv_queue, false);
 	check_responder(world, &qp->responder);
 	check_charges(world, qp);
+	if (!qp_is_unreliable(qp) && (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD))
+		check_outbound(world, qp);
 	check_srqs(host_qp->host);
 	check_flows(host_qp->host);
 	check_pool(host_qp->host);

@@ -59,11 +59,12 @@ static void tell_state(const struct change *change)
 
 static uint32_t psns_of(const struct qp *qp, const struct packet *packet)
 {
-	uint32_t length = packet->reth.length, most = qp->path.payload_max;
+	bool is_read = opcode_has(opcode_properties_of(packet->opcode), OPCODE_IS_READ);
+	uint32_t length = is_read		   ? packet->reth.length
+			  : packet_is_lent(packet) ? packet->payload_bytes
+						   : 0;
 
-	if (!opcode_has(opcode_properties_of(packet->opcode), OPCODE_IS_READ) || length == 0)
-		return 1;
-	return (length - 1) / most + 1;
+	return length ? (length - 1) / qp->path.payload_max + 1 : 1;
 }
 
 static const char *nak_name(uint8_t syndrome)

@@ -226,14 +226,17 @@ static void modify(struct host_qp *qp, const struct ibv_qp_attr *attr, int mask,
 		qp_modify(qp->qp, attr, mask, path, &core);
 }
 
-static struct path path_to(struct host *host, const struct host *peer, enum ibv_qp_type type,
+static struct path path_to(struct host_qp *qp, const struct host *peer,
 			   const struct connection_terms *terms)
 {
+	struct host *host = qp->host;
+	enum ibv_qp_type type = qp->qp->type;
 	struct path path = {
 		.payload_max = 128u << terms->mtu,
 		.is_lossless = terms->is_lossless,
 		.outbound = &host->outbound[peer->index],
 		.inbound = &host->inbound,
+		.reach = lending_connect(qp, &terms->lending),
 	};
 
 	if (type == IBV_QPT_UC)
@@ -246,7 +249,6 @@ static struct path path_to(struct host *host, const struct host *peer, enum ibv_
 void host_qp_to_rtr(struct host_qp *qp, const struct host_qp *peer,
 		    const struct connection_terms *terms)
 {
-	struct host *host = qp->host;
 	enum ibv_qp_type type = qp->qp->type;
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
@@ -254,7 +256,7 @@ void host_qp_to_rtr(struct host_qp *qp, const struct host_qp *peer,
 		.qp_access_flags = terms->access,
 		.qkey = terms->qkey,
 	};
-	struct path path = path_to(host, peer->host, type, terms);
+	struct path path = path_to(qp, peer->host, terms);
 
 	/* ::ffff:10.0.0.1 is host a. */
 	const uint8_t peer_gid[16] = {

@@ -15,6 +15,7 @@
 #ifndef VBN_TESTS_SIM_HOST_H
 #define VBN_TESTS_SIM_HOST_H
 
+#include "sim/lending.h"
 #include "sim/world.h"
 #include "transport/completion_queue.h"
 #include "transport/srq.h"
@@ -68,6 +69,7 @@ struct host_qp {
 	struct host_cq *send_cq, *recv_cq;
 	vbn_time timer; /* of the event that is scheduled; NEVER */
 	uint32_t deadlines_at_once;
+	struct lending lending; /* between us and our peer */
 	void *program;
 };
 
@@ -111,6 +113,7 @@ struct connection_terms {
 	uint32_t sq_psn, rq_psn;
 	uint32_t qkey;
 	bool is_lossless;
+	struct lending_terms lending;
 };
 
 struct host_qp_plan {
@@ -168,7 +171,7 @@ void host_datagram_header(uint32_t from, uint32_t to, uint8_t header[GRH_BYTES])
 
 /* From the link. */
 void host_take_in(struct host *host, struct datagram *datagram);
-/* Sends a packet that none of our QPs made, with a right ICRC. */
-void host_send_forged(struct host *host, uint32_t to, const struct packet *packet);
+/* Sends a packet that none of our QPs made, with a right ICRC, and marked as lent or not. */
+void host_send_forged(struct host *host, uint32_t to, const struct packet *packet, bool is_lent);
 
 #endif

@@ -7,6 +7,7 @@
 #include "sim/host.h"
 #include "transport/counting.h"
 #include "wire/icrc.h"
+#include "wire/lent.h"
 
 /* More calls than any honest output needs; a transport that never rests is found. */
 #define OUTPUT_ROUNDS_MAX 20000
@@ -59,33 +60,34 @@ static struct icrc_envelope envelope_of(const struct datagram *datagram)
 	};
 }
 
-/* Headers and payload are in place; pads, protects and sends. */
-static void seal_and_send(struct host *host, struct datagram *datagram, size_t header_bytes,
-			  uint32_t payload_bytes, uint32_t to)
+/* Headers, of whole words, and payload are in place; pads, protects and sends. */
+static void seal_and_send(struct host *host, struct datagram *datagram, uint32_t to)
 {
-	size_t bytes = header_bytes + payload_bytes;
-	uint32_t pad = packet_pad_bytes(payload_bytes);
+	uint32_t bytes = datagram->length;
+	uint32_t pad = packet_pad_bytes(bytes);
 	struct icrc_envelope envelope;
 
 	memset(datagram->bytes + bytes, 0, pad);
 	bytes += pad;
 	datagram->from = host->index;
 	datagram->to = to;
-	datagram->length = (uint32_t)(bytes + ICRC_BYTES);
+	datagram->length = bytes + ICRC_BYTES;
 	envelope = envelope_of(datagram);
 	icrc_store(datagram->bytes + bytes, icrc_compute(&envelope, datagram->bytes, bytes));
 	link_send(host->world, datagram);
 }
 
-void host_send_forged(struct host *host, uint32_t to, const struct packet *packet)
+void host_send_forged(struct host *host, uint32_t to, const struct packet *packet, bool is_lent)
 {
 	struct datagram *datagram = world_datagram(host->world);
 	size_t header_bytes = packet_emit_header(packet, datagram->bytes);
 
 	datagram->is_hostile = true;
+	datagram->is_lent = is_lent;
+	datagram->length = (uint32_t)header_bytes + packet->payload_bytes;
 	if (packet->payload_bytes)
 		memcpy(datagram->bytes + header_bytes, packet->payload, packet->payload_bytes);
-	seal_and_send(host, datagram, header_bytes, packet->payload_bytes, to);
+	seal_and_send(host, datagram, to);
 }
 
 static uint32_t destination_of(const struct host_qp *qp, const struct packet_out *out)
@@ -94,26 +96,59 @@ static uint32_t destination_of(const struct host_qp *qp, const struct packet_out
 				      : qp->peer_host;
 }
 
+static enum reason emit_carried(struct host_qp *qp, const struct packet_out *out,
+				struct datagram *datagram, struct complaint *complaint)
+{
+	struct core core = host_core(qp->host);
+	uint32_t header_bytes = (uint32_t)packet_emit_header(&out->packet, datagram->bytes);
+
+	datagram->length = header_bytes + out->packet.payload_bytes;
+	return payload_copy(qp->qp, out, &core, datagram->bytes + header_bytes, complaint);
+}
+
+/* @packet becomes what a receiver makes of it. */
+static enum reason emit_lent(struct host_qp *qp, const struct packet_out *out,
+			     struct packet *packet, struct datagram *datagram,
+			     struct complaint *complaint)
+{
+	struct core core = host_core(qp->host);
+	struct lent_payload lent;
+	enum reason reason = payload_lend(qp->qp, out, &core, &lent, complaint);
+	uint32_t header_bytes;
+
+	if (reason != REASON_NONE)
+		return reason;
+	packet->payload_bytes = LENT_BYTES;
+	header_bytes = (uint32_t)packet_emit_header(packet, datagram->bytes);
+	packet->payload = datagram->bytes + header_bytes;
+	lent_emit(&lent, datagram->bytes + header_bytes);
+	datagram->length = header_bytes + LENT_BYTES;
+	datagram->is_lent = true;
+	if (!lent_parse(packet))
+		world_fail(qp->host->world, "lent", "a packet of which nobody can make sense");
+	return REASON_NONE;
+}
+
 /* False: the payload cannot be read, and the rest of the outbox's packets are stale. */
 static bool send_packet(struct host_qp *qp, const struct packet_out *out)
 {
 	struct host *host = qp->host;
 	struct trace_place place = place_of(qp);
 	struct datagram *datagram = world_datagram(host->world);
-	size_t header_bytes = packet_emit_header(&out->packet, datagram->bytes);
+	struct packet packet = out->packet;
 	struct core core = host_core(host);
 	struct complaint complaint;
-	enum reason reason =
-		payload_copy(qp->qp, out, &core, datagram->bytes + header_bytes, &complaint);
+	enum reason reason = out->payload.kind == PAYLOAD_LENT
+				     ? emit_lent(qp, out, &packet, datagram, &complaint)
+				     : emit_carried(qp, out, datagram, &complaint);
 
-	trace_packet(&host->world->trace, &place, "send", &out->packet, reason);
+	trace_packet(&host->world->trace, &place, "send", &packet, reason);
 	if (reason != REASON_NONE) {
 		world_datagram_free(host->world, datagram);
 		return qp_payload_failed(qp->qp, out, &complaint, &core);
 	}
-	EACH_OBSERVER(host->world, sent, qp, &out->packet);
-	seal_and_send(host, datagram, header_bytes, out->packet.payload_bytes,
-		      destination_of(qp, out));
+	EACH_OBSERVER(host->world, sent, qp, &packet);
+	seal_and_send(host, datagram, destination_of(qp, out));
 	return true;
 }
 
@@ -335,7 +370,7 @@ static void feed(struct host *host, const struct datagram *datagram, struct host
 			   reason_counter_name(REASON_DROP_ICRC));
 		return;
 	}
-	reason = packet_parse(datagram->bytes, datagram->length - ICRC_BYTES, &packet);
+	reason = datagram_parse(datagram, &packet);
 	qp = reason == REASON_NONE ? find_qp(host, packet.dest_qpn, datagram->from) : NULL;
 	if (!qp) {
 		reason = reason == REASON_NONE ? REASON_DROP_NO_QP : reason;

@@ -7,6 +7,9 @@
  * request with a wrong key may touch it. So only requests that name a key are forged,
  * with random keys and at least one byte, and acknowledgements.
  *
+ * He may also mark a packet as one whose payload is lent (wire/lent.h), of whatever kind it is, and
+ * name memory of the peer's, without a key of it, and lengths that cannot be.
+ *
  * To a UD QP he sends datagrams, and does not know its Q_Key. A UC QP loses by a forged packet
  * the message under way, for any PSN may be that of a new message.
  *
@@ -18,6 +21,7 @@
 
 #include "base/psn.h"
 #include "sim/qp_types.h"
+#include "transport/rc_lent.h"
 #include "transport/xrc.h"
 #include "wire/syndrome.h"
 
@@ -93,6 +97,45 @@ static void forge_acknowledgement(const struct qp *qp, struct random_stream *ran
 	packet->aeth.msn = (uint32_t)random_next(random) & PSN_MASK;
 }
 
+static uint32_t forge_lent_length(const struct qp *qp, struct random_stream *random)
+{
+	uint32_t mtu = qp->path.payload_max;
+
+	switch (random_below(random, 4)) {
+	case 0:
+		return (uint32_t)random_below(random, 4 * mtu);
+	case 1:
+		return mtu * (uint32_t)random_between(random, 1, LENT_BYTES_MAX / mtu);
+	case 2:
+		return LENT_BYTES_MAX + (uint32_t)random_below(random, LENT_BYTES_MAX);
+	default:
+		return UINT32_MAX - (uint32_t)random_below(random, mtu);
+	}
+}
+
+/* Mostly in the form that is asked for, at @bytes. */
+static void forge_lent(const struct qp *qp, struct random_stream *random, struct packet *packet,
+		       uint8_t bytes[2 * LENT_BYTES])
+{
+	static const enum opcode opcodes[] = {OPCODE_SEND_FIRST, OPCODE_SEND_MIDDLE,
+					      OPCODE_SEND_LAST,	 OPCODE_SEND_ONLY,
+					      OPCODE_SEND_ONLY,	 OPCODE_SEND_ONLY_IMM,
+					      OPCODE_WRITE_ONLY, OPCODE_WRITE_MIDDLE};
+	struct lent_payload lent = {.address = random_next(random),
+				    .key = (uint32_t)random_next(random),
+				    .length = forge_lent_length(qp, random)};
+	bool is_whole = random_below(random, 8);
+
+	packet->opcode = opcode_byte(SERVICE_RC, opcodes[random_below(random, 8)]);
+	packet->psn = far_from(random, qp->responder.psn_expected);
+	packet->payload = bytes;
+	packet->payload_bytes = is_whole ? LENT_BYTES
+					 : (uint32_t)random_below(random, 2 * LENT_BYTES);
+	packet->reth.rkey = lent.key;
+	packet->reth.length = packet->payload_bytes;
+	lent_emit(&lent, bytes);
+}
+
 /* An opcode or a QPN that nobody has. */
 static void forge_nonsense(struct random_stream *random, struct packet *packet)
 {
@@ -103,17 +146,22 @@ static void forge_nonsense(struct random_stream *random, struct packet *packet)
 	packet->payload = zeros;
 }
 
-void hostile_send(struct host_qp *target, struct random_stream *random, bool may_poison)
+void hostile_send(struct host_qp *target, struct random_stream *random, bool may_poison,
+		  bool may_lend)
 {
 	const struct qp *qp = target->qp;
 	struct host *from = target->host->world->hosts[target->peer_host];
 	struct packet packet = {.pkey = 0xffff, .dest_qpn = qp->number};
+	uint8_t lent[2 * LENT_BYTES] = {0};
 	uint64_t kind = random_below(random, 10);
+	bool is_lent = may_lend && random_below(random, 3) == 0;
 
 	if (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT)
 		return;
 	packet.ack_requested = random_below(random, 2);
-	if (kind < 6 && qp->type == IBV_QPT_UD)
+	if (kind < 6 && is_lent)
+		forge_lent(qp, random, &packet, lent);
+	else if (kind < 6 && qp->type == IBV_QPT_UD)
 		forge_datagram(qp, random, &packet);
 	else if (kind < 6)
 		forge_request(qp, random, &packet);
@@ -123,5 +171,5 @@ void hostile_send(struct host_qp *target, struct random_stream *random, bool may
 		forge_nonsense(random, &packet);
 	if (may_poison && kind < 6 && qp->type != IBV_QPT_UD && random_below(random, 4) == 0)
 		packet.psn = qp->responder.psn_expected;
-	host_send_forged(from, target->host->index, &packet);
+	host_send_forged(from, target->host->index, &packet, is_lent);
 }

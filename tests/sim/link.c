@@ -6,9 +6,19 @@
 #include "sim/host.h"
 #include "sim/rings.h"
 #include "sim/world.h"
+#include "wire/lent.h"
 
 /* A UDP, IP and Ethernet header with preamble and gap take so much of the bandwidth. */
 #define OVERHEAD_BYTES 66
+
+enum reason datagram_parse(const struct datagram *datagram, struct packet *packet)
+{
+	enum reason reason = packet_parse(datagram->bytes, datagram->length - ICRC_BYTES, packet);
+
+	if (reason == REASON_NONE && datagram->is_lent && !lent_parse(packet))
+		reason = REASON_DROP_LENT;
+	return reason;
+}
 
 void link_init(struct link *link, uint64_t latency_ns)
 {
@@ -43,7 +53,7 @@ static void link_lose(struct world *world, struct datagram *datagram, const char
 	struct packet packet;
 
 	world->last_loss = world->now;
-	if (packet_parse(datagram->bytes, datagram->length - ICRC_BYTES, &packet) == REASON_NONE)
+	if (datagram_parse(datagram, &packet) == REASON_NONE)
 		trace_packet(&world->trace, &place, how, &packet, REASON_NONE);
 	world_datagram_free(world, datagram);
 }
@@ -66,6 +76,7 @@ static void send_copy(struct world *world, const struct datagram *datagram, vbn_
 	copy->to = datagram->to;
 	copy->length = datagram->length;
 	copy->is_hostile = datagram->is_hostile;
+	copy->is_lent = datagram->is_lent;
 	memcpy(copy->bytes, datagram->bytes, datagram->length);
 	world_schedule(world, arrival, link_deliver, copy, 0);
 }

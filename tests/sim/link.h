@@ -26,6 +26,7 @@ struct datagram {
 	uint32_t length;
 	bool is_corrupted; /* in a byte that the ICRC covers */
 	bool is_hostile;   /* made by nobody's QP */
+	bool is_lent;	   /* the mark beside it: its payload says where that lies */
 	uint8_t bytes[DATAGRAM_BYTES_MAX];
 };
 
@@ -41,6 +42,9 @@ struct link {
 	uint64_t packets_ever;
 	uint64_t lose_mask; /* bit n: the packet with number n */
 };
+
+/* What a host makes of the bytes, and of the mark, when the ICRC is right. */
+enum reason datagram_parse(const struct datagram *datagram, struct packet *packet);
 
 /* No faults, no limit. */
 void link_init(struct link *link, uint64_t latency_ns);

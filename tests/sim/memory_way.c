@@ -39,23 +39,24 @@ void memory_way_destroy(struct memory_way *way)
 	free(way);
 }
 
-static bool try_to_write(struct memory_way *way, const uint8_t *bytes, uint32_t length)
+static bool try_to_write(struct memory_way *way, const uint8_t *bytes, uint32_t length,
+			 bool is_lent)
 {
 	uint8_t *place = ring_writer_place(&way->writer, length);
 
 	if (!place)
 		return false;
 	memcpy(place, bytes, length);
-	ring_writer_publish(&way->writer, length, way->index, false);
+	ring_writer_publish(&way->writer, length, way->index, is_lent ? RING_IS_LENT : 0);
 	return true;
 }
 
-bool memory_way_write(struct memory_way *way, const uint8_t *bytes, uint32_t length)
+bool memory_way_write(struct memory_way *way, const uint8_t *bytes, uint32_t length, bool is_lent)
 {
-	if (try_to_write(way, bytes, length))
+	if (try_to_write(way, bytes, length, is_lent))
 		return true;
 	ring_writer_wait(&way->writer);
-	return try_to_write(way, bytes, length);
+	return try_to_write(way, bytes, length, is_lent);
 }
 
 bool memory_way_must_wake(struct memory_way *way)
@@ -63,7 +64,8 @@ bool memory_way_must_wake(struct memory_way *way)
 	return ring_writer_must_wake(&way->writer);
 }
 
-bool memory_way_read(struct memory_way *way, uint8_t *bytes, uint32_t room, uint32_t *length)
+bool memory_way_read(struct memory_way *way, uint8_t *bytes, uint32_t room, uint32_t *length,
+		     bool *is_lent)
 {
 	struct ring_packet packet;
 
@@ -72,6 +74,7 @@ bool memory_way_read(struct memory_way *way, uint8_t *bytes, uint32_t room, uint
 	VBN_ASSERT(packet.length <= room);
 	memcpy(bytes, packet.bytes, packet.length);
 	*length = packet.length;
+	*is_lent = packet.is_lent;
 	ring_reader_done(&way->reader, &packet);
 	return true;
 }

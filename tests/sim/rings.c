@@ -102,7 +102,8 @@ static void write_waiting(struct world *world, struct way *way)
 	struct datagram *datagram;
 
 	while ((datagram = way->waiting.first) &&
-	       memory_way_write(way->memory, datagram->bytes, datagram->length - ICRC_BYTES))
+	       memory_way_write(way->memory, datagram->bytes, datagram->length - ICRC_BYTES,
+				datagram->is_lent))
 		queue_put(&way->written, queue_take(&way->waiting));
 	if (memory_way_must_wake(way->memory))
 		look_later(world, way, WOKEN_NS_MAX);
@@ -119,16 +120,20 @@ static bool take_one(struct world *world, struct way *way)
 {
 	struct datagram *datagram;
 	uint32_t length;
+	bool is_lent;
 
-	if (!memory_way_read(way->memory, way->bytes, sizeof(way->bytes), &length))
+	if (!memory_way_read(way->memory, way->bytes, sizeof(way->bytes), &length, &is_lent))
 		return false;
 	datagram = queue_take(&way->written);
 	if (!datagram || length + ICRC_BYTES != datagram->length) {
 		world_fail(world, "rings", "a packet of %u bytes that was not written so", length);
 		return false;
 	}
-	/* The ring's own bytes are what the host gets. */
+	if (is_lent != datagram->is_lent)
+		world_fail(world, "rings", "a packet whose mark is another one");
+	/* The ring's own bytes are what the host gets, and its mark. */
 	memcpy(datagram->bytes, way->bytes, length);
+	datagram->is_lent = is_lent;
 	host_take_in(world->hosts[datagram->to], datagram);
 	return true;
 }

@@ -26,7 +26,7 @@ struct options {
 };
 
 struct totals {
-	uint64_t seeds, failed, events, packets;
+	uint64_t seeds, failed, events, packets, counted;
 };
 
 static bool run_one(uint64_t seed, const struct options *options, struct totals *totals)
@@ -36,6 +36,7 @@ static bool run_one(uint64_t seed, const struct options *options, struct totals 
 	totals->seeds++;
 	totals->events += result.events;
 	totals->packets += result.packets;
+	totals->counted += result.counted;
 	if (!result.has_failed && options->runs_twice &&
 	    swarm_run(seed, NULL).trace_hash != result.trace_hash) {
 		result.has_failed = true;
@@ -147,6 +148,16 @@ static uint64_t seeds_wanted(void)
 	return SEEDS_DEFAULT;
 }
 
+static void print_totals(const struct totals *totals)
+{
+	printf("%llu seeds, %llu failed, %llu events, %llu packets",
+	       (unsigned long long)totals->seeds, (unsigned long long)totals->failed,
+	       (unsigned long long)totals->events, (unsigned long long)totals->packets);
+	if (swarm_counts)
+		printf(", %llu %s", (unsigned long long)totals->counted, swarm_counts);
+	putchar('\n');
+}
+
 int main(int argc, char **argv)
 {
 	struct options options = {.first = 1, .last = seeds_wanted(), .shard_count = 1};
@@ -166,8 +177,6 @@ int main(int argc, char **argv)
 	if (options.is_single)
 		swarm_describe(options.first, stdout);
 	is_good = options.file ? run_file(&options, &totals) : run_range(&options, &totals);
-	printf("%llu seeds, %llu failed, %llu events, %llu packets\n",
-	       (unsigned long long)totals.seeds, (unsigned long long)totals.failed,
-	       (unsigned long long)totals.events, (unsigned long long)totals.packets);
+	print_totals(&totals);
 	return is_good ? 0 : 1;
 }

@@ -3,6 +3,7 @@
 
 #include "base/psn.h"
 #include "sim/draw.h"
+#include "transport/rc_lent.h"
 #include "wire/syndrome.h"
 
 #define RECEIVE_BYTES_MIN 9000
@@ -11,6 +12,7 @@
 /* Such that the seeds of seeds/regressions.txt, which are older, do what they did. */
 #define SHARED_SALT 3
 #define WINDOWS_SALT 5
+#define LENDING_SALT 178
 
 /* Without a window a whole message waits at the receiver, which has to be quick then. */
 static void quicken_hosts(struct swarm_plan *plan)
@@ -178,6 +180,14 @@ static void draw_end(struct swarm_plan *plan, struct endpoint_plan *end,
 		end->receive_think_ns = RNR_WAITS_MAX * rnr_timer_ns(end->terms.min_rnr_timer);
 }
 
+/* Enough work to be interesting, not so much that one seed takes a second. */
+static void bound_work(struct endpoint_plan *end)
+{
+	while (end->operation_count > 4 &&
+	       (uint64_t)end->operation_count * end->message_bytes_max > 6000000)
+		end->operation_count /= 2;
+}
+
 /* Both ends of a connection have the same MTU and longest message; depths fit. */
 static void draw_connection(struct swarm_plan *plan, uint32_t index, struct random_stream *random)
 {
@@ -201,10 +211,7 @@ static void draw_connection(struct swarm_plan *plan, uint32_t index, struct rand
 		/* Repeats of a READ that may not be answered any more are dropped in silence. */
 		if (plan->sessions[index].plan.upset == UPSET_REVOKE && !ends[i].terms.timeout)
 			ends[i].terms.timeout = 14;
-		/* Enough work to be interesting, not so much that one seed takes a second. */
-		while (ends[i].operation_count > 4 &&
-		       (uint64_t)ends[i].operation_count * message_bytes_max > 6000000)
-			ends[i].operation_count /= 2;
+		bound_work(&ends[i]);
 	}
 	ends[0].terms.dest_rd_atomic = ends[1].terms.rd_atomic;
 	ends[1].terms.dest_rd_atomic = ends[0].terms.rd_atomic;
@@ -262,6 +269,55 @@ static void draw_windows(struct swarm_plan *plan, struct random_stream *random)
 					(uint32_t)between(random, 3, 50);
 }
 
+/* Much of what is sent then are SENDs of one element: others are not lent. */
+static void make_lending(struct endpoint_plan *end, const struct lending_terms *terms,
+			 struct random_stream *random)
+{
+	end->terms.lending = *terms;
+	end->opcode_weights[IBV_WR_SEND] += (uint32_t)between(random, 0, 20);
+	if (percent(random, 50))
+		end->cap.max_send_sge = 1;
+}
+
+/* Of two packets and more, even if lent, and no more than before if they go by ordinary ones. */
+static void make_long(struct endpoint_plan *end, uint32_t bytes)
+{
+	end->message_bytes_max = end->receive_bytes = bytes;
+	if (end->terms.mtu < IBV_MTU_1024)
+		end->terms.mtu = IBV_MTU_1024;
+	bound_work(end);
+}
+
+/* Never; always, as if there were no way; or now and then. */
+static uint32_t draw_failures(struct random_stream *random)
+{
+	if (percent(random, 55))
+		return 0;
+	return percent(random, 30) ? 1000 : (uint32_t)log_between(random, 5, 500);
+}
+
+/* As if both hosts were processes of one. XRC and services without answers lend nothing. */
+static void draw_lending(struct swarm_plan *plan, struct random_stream *random)
+{
+	plan->has_lending = percent(random, 35);
+	for (uint32_t i = 0; plan->has_lending && i < plan->session_count; i++) {
+		const uint32_t *hosts = plan->sessions[i].hosts;
+		struct endpoint_plan *ends = plan->sessions[i].ends;
+		bool shares = plan->shared[hosts[0]].depth || plan->shared[hosts[1]].depth;
+		bool is_long = percent(random, 30) && !shares;
+		uint32_t bytes = (uint32_t)log_between(random, LENT_BYTES_MAX, 4 * LENT_BYTES_MAX);
+		struct lending_terms terms = {.failures_per_thousand = draw_failures(random)};
+
+		if (!percent(random, 10))
+			terms.bytes_min = (uint32_t)log_between(random, 1, 8192);
+		for (int side = 0; side < 2 && ends[0].type == IBV_QPT_RC; side++) {
+			make_lending(&ends[side], &terms, random);
+			if (is_long)
+				make_long(&ends[side], bytes);
+		}
+	}
+}
+
 void swarm_plan_draw(struct swarm_plan *plan, uint64_t seed)
 {
 	struct random_stream mixer = {seed}, random = {random_next(&mixer)};
@@ -284,6 +340,8 @@ void swarm_plan_draw(struct swarm_plan *plan, uint64_t seed)
 	random.state = seed ^ WINDOWS_SALT;
 	draw_windows(plan, &random);
 	swarm_services_draw(plan);
+	random.state = seed ^ LENDING_SALT;
+	draw_lending(plan, &random);
 }
 
 static const char *type_name(enum ibv_qp_type type)
@@ -309,13 +367,15 @@ static void print_end(const struct endpoint_plan *end, FILE *out)
 	fprintf(out,
 		"    %s depth %u/%u sge %u inline %u rd_atomic %u/%u timeout %u retry %u rnr_retry %u "
 		"min_rnr_timer %u\n    sq_psn %u operations %u up to %u bytes, bad %u/1000, "
-		"unsignalled %u%%, windows %u%%, panes %u%%, receives every %llu ns\n",
+		"unsignalled %u%%, windows %u%%, panes %u%%, receives every %llu ns\n    lends from %u "
+		"bytes on, fails in %u/1000\n",
 		type_name(end->type), end->cap.max_send_wr, end->cap.max_recv_wr,
 		end->cap.max_send_sge, end->cap.max_inline_data, terms->rd_atomic,
 		terms->dest_rd_atomic, terms->timeout, terms->retry_cnt, terms->rnr_retry,
 		terms->min_rnr_timer, terms->sq_psn, end->operation_count, end->message_bytes_max,
 		end->bad_per_thousand, end->unsignalled_percent, end->window_percent,
-		end->pane_percent, (unsigned long long)end->receive_think_ns);
+		end->pane_percent, (unsigned long long)end->receive_think_ns,
+		terms->lending.bytes_min, terms->lending.failures_per_thousand);
 }
 
 void swarm_plan_print(const struct swarm_plan *plan, FILE *out)

@@ -31,6 +31,7 @@ struct swarm_plan {
 	uint32_t cut_count;
 	uint64_t cut_ns_max;
 	bool is_lossless;
+	bool has_lending; /* of some connections, and of forged packets */
 	enum swarm_hostility hostility;
 	uint64_t hostile_ns; /* between two hostile packets */
 	struct {

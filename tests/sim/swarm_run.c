@@ -17,6 +17,7 @@
 #include "sim/check_arrivals.h"
 #include "sim/check_bounds.h"
 #include "sim/check_deadline.h"
+#include "sim/check_lent.h"
 #include "sim/check_memory.h"
 #include "sim/check_retry.h"
 #include "sim/copy.h"
@@ -36,6 +37,7 @@ struct swarm {
 	struct world world;
 	struct swarm_plan plan;
 	struct check_retry check_retry;
+	struct check_lent check_lent;
 	struct session sessions[SWARM_SESSIONS_MAX];
 	struct host_cq *shared_cqs[WORLD_HOSTS_MAX];
 	struct shared_receives shared[WORLD_HOSTS_MAX]; /* of hosts with an SRQ */
@@ -331,7 +333,8 @@ static void attack(struct world *world, void *subject, uint64_t argument)
 	if (swarm->plan.hostility == HOSTILITY_NONE)
 		return;
 	if (end->qp->qp)
-		hostile_send(end->qp, &swarm->weather, session->plan.has_poison);
+		hostile_send(end->qp, &swarm->weather, session->plan.has_poison,
+			     swarm->plan.has_lending);
 	world_schedule(world, world->now + swarm->plan.hostile_ns, attack, swarm, 0);
 }
 
@@ -386,6 +389,23 @@ static void judge(struct swarm *swarm)
 	}
 }
 
+const char *const swarm_counts = "SENDs lent";
+
+/* Of QPs that are still there. */
+static uint64_t count_lent(const struct swarm *swarm)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t h = 0; h < swarm->world.host_count; h++) {
+		const struct host *host = swarm->world.hosts[h];
+
+		for (uint32_t i = 0; i < host->qp_count; i++)
+			if (host->qps[i].qp)
+				sum += qp_counters_get(host->qps[i].qp->counters, QP_LENT_SENDS);
+	}
+	return sum;
+}
+
 static bool uses_rings;
 
 bool swarm_use_rings(void)
@@ -403,6 +423,7 @@ static void build(struct swarm *swarm, uint64_t seed, FILE *trace_text)
 	check_bounds_attach(&swarm->world);
 	check_deadline_attach(&swarm->world);
 	check_retry_attach(&swarm->check_retry, &swarm->world);
+	check_lent_attach(&swarm->check_lent, &swarm->world);
 	shared_receives_attach(&swarm->world);
 	check_arrivals_attach(&swarm->world);
 	panes_attach(&swarm->world);
@@ -451,6 +472,7 @@ struct swarm_result swarm_run(uint64_t seed, FILE *trace_text)
 	result.trace_hash = swarm->world.trace.hash;
 	result.events = swarm->world.events_ever;
 	result.packets = swarm->world.packets_ever;
+	result.counted = count_lent(swarm);
 	result.ended = swarm->world.now;
 	tear_down(swarm);
 	return result;

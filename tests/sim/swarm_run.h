@@ -9,8 +9,12 @@ struct swarm_result {
 	char failure[512];
 	uint64_t trace_hash;
 	uint64_t events, packets;
+	uint64_t counted; /* see below */
 	vbn_time ended;
 };
+
+/* What a run counts besides, in words: what the tests must have seen. NULL: nothing. */
+extern const char *const swarm_counts;
 
 /* From now on packets go through rings in memory (rings.h). False: there is no such thing here. */
 bool swarm_use_rings(void);

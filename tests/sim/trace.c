@@ -80,6 +80,8 @@ static void print_packet(FILE *text, const struct packet *packet)
 	fprintf(text, "%s psn %u", strncmp(name, "RC ", 3) == 0 ? name + 3 : name, packet->psn);
 	if (packet->payload_bytes)
 		fprintf(text, " bytes %u", packet->payload_bytes);
+	if (packet_is_lent(packet))
+		fprintf(text, " lent");
 	if (opcode_has(has, OPCODE_HAS_RETH))
 		fprintf(text, " length %u", packet->reth.length);
 	if (opcode_has(has, OPCODE_HAS_AETH))
@@ -97,6 +99,8 @@ static void mix_packet(struct trace *trace, const struct packet *packet)
 				 packet->payload_bytes);
 	trace_mix(trace, packet->reth.address ^ packet->reth.length ^ packet->atomic.address);
 	trace_mix(trace, (uint64_t)packet->aeth.syndrome << 32 | packet->aeth.msn);
+	if (packet_is_lent(packet))
+		trace_mix(trace, packet->lent_address ^ packet->lent_key);
 }
 
 void trace_packet(struct trace *trace, const struct trace_place *place, const char *event,

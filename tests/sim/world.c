@@ -121,7 +121,7 @@ struct datagram *world_datagram(struct world *world)
 		datagram = malloc(sizeof(*datagram));
 	VBN_ASSERT(datagram);
 	datagram->next = NULL;
-	datagram->is_corrupted = datagram->is_hostile = false;
+	datagram->is_corrupted = datagram->is_hostile = datagram->is_lent = false;
 	return datagram;
 }
 
