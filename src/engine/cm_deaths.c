@@ -12,7 +12,8 @@
  * the last of its address nobody would. A peer that was near when the connection began and has no
  * address on this host any more is dead as well. And who died between its answer and the
  * moment when the QP here was connected was never watched: that is looked at when a connection is
- * confirmed.
+ * confirmed. Another one may have its slot by then, who does not receive on its address; one that does is
+ * taken for it, and the retries of the QP end the connection.
  */
 #include <string.h>
 
@@ -119,7 +120,7 @@ void cm_look_at_peer(struct engine_cm_id *id, uint32_t remote_id)
 	const struct host *host = membership_host(id->engine);
 	uint32_t slot = host_slot_of_communication_id(remote_id);
 
-	if (host && id->has_near_peer && host_slot_is_dead(host, slot))
+	if (host && id->has_near_peer && host_slot_has_left(host, slot, &id->destination))
 		connections_note_death(id->engine, &id->destination, slot);
 }
 

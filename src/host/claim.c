@@ -55,8 +55,10 @@ static void clear_slot(struct registry_slot *slot)
 	host_store(&slot->listener_count, 0);
 	host_store(&slot->serves_management, 0);
 	host_store(&slot->sharing, 0);
-	for (uint32_t i = 0; i < HOST_SLOTS / 64; i++)
+	for (uint32_t i = 0; i < HOST_SLOTS / 64; i++) {
 		host_store(&slot->sends_to[i], 0);
+		host_store(&slot->reads_from[i], 0);
+	}
 	for (uint32_t i = 0; i < HOST_ADDRESSES_MAX; i++)
 		clear_address(&slot->addresses[i]);
 	host_store(&slot->pid, 0);

@@ -126,6 +126,11 @@ void host_guard(struct host *host);
 bool host_has_receiver(const struct host *host, const struct link_address *address);
 /* Whether nobody lives in @slot any more, buried or not. Two system calls, no lock. */
 bool host_slot_is_dead(const struct host *host, uint32_t slot);
+/*
+ * Whether nobody lives there who could have answered from @address: nobody at all, or a successor who does not
+ * receive on it.
+ */
+bool host_slot_has_left(const struct host *host, uint32_t slot, const struct link_address *address);
 
 /* REGISTRY_SHARES_... of who lives in @slot; 0: nobody does. */
 uint32_t host_sharing(const struct host *host, uint32_t slot);

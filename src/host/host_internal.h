@@ -117,6 +117,8 @@ void host_tables_reclaim(struct host *host, uint32_t slot);
 
 /* Whether the member of @from is attached to that of @to. */
 bool host_is_attached(const struct host *host, uint32_t from, uint32_t to);
+/* Whether that of @reader is, or was and has not let go of @writer since it died. */
+bool host_may_read(const struct host *host, uint32_t reader, uint32_t writer);
 
 /* Closes the watches of all peers that are still attached; no shared byte is touched. */
 void host_peers_close(struct host *host);

@@ -127,27 +127,36 @@ static bool watch(struct host_peer *peer)
 	return false;
 }
 
-static bool is_attached_to(const struct host *host, uint32_t slot)
+static bool is_attached_to(const struct host *host, uint32_t slot, bool counts_dead)
 {
 	const struct host_peer *peer;
 
 	LIST_FOREACH(peer, &host->peers, next)
-	if (peer->slot == slot && !atomic_load(&peer->is_dead))
+	if (peer->slot == slot && (counts_dead || !atomic_load(&peer->is_dead)))
 		return true;
 	return false;
+}
+
+/* True: it was otherwise. */
+static bool show(_Atomic uint64_t *slots, uint32_t slot, bool is_set)
+{
+	_Atomic uint64_t *word = &slots[slot / 64];
+	uint64_t bit = 1ull << slot % 64, before = atomic_load(word);
+	uint64_t after = is_set ? before | bit : before & ~bit;
+
+	if (after != before)
+		host_store(word, after);
+	return after != before;
 }
 
 /* Under the host's lock. */
 static void show_attachment(struct host *host, uint32_t slot)
 {
-	_Atomic uint64_t *word = &host->own->sends_to[slot / 64];
-	uint64_t bit = 1ull << slot % 64, before = atomic_load(word);
-	uint64_t after = is_attached_to(host, slot) ? before | bit : before & ~bit;
+	struct registry_slot *own = host->own;
 
-	if (after == before)
-		return;
-	host_store(word, after);
-	host_changed(host);
+	show(own->reads_from, slot, is_attached_to(host, slot, true));
+	if (show(own->sends_to, slot, is_attached_to(host, slot, false)))
+		host_changed(host);
 }
 
 static bool is_same(const struct link_address *a, const struct link_address *b)
@@ -260,6 +269,17 @@ bool host_slot_is_dead(const struct host *host, uint32_t slot)
 	       !claim_stands(host, slot);
 }
 
+bool host_slot_has_left(const struct host *host, uint32_t slot, const struct link_address *address)
+{
+	struct registry_member member;
+
+	if (host_slot_is_dead(host, slot) || !registry_read(&host->registry, slot, &member))
+		return true;
+	/* One with more addresses does not list all. */
+	return member.address_count < HOST_ADDRESSES_MAX &&
+	       address_index_of(&member, address) == HOST_ADDRESSES_MAX;
+}
+
 struct host_peer *host_attach(struct host *host, const struct link_address *address, uint32_t qpn)
 {
 	struct registry_member member;
@@ -335,12 +355,24 @@ bool host_peer_is_dead(struct host_peer *peer)
 	return !claim_stands(peer->host, peer->slot);
 }
 
+static bool is_shown(const struct registry_slot *slot, const _Atomic uint64_t *slots, uint32_t of)
+{
+	return registry_generation_is_member(atomic_load(&slot->generation)) &&
+	       atomic_load(&slots[of / 64]) >> of % 64 & 1;
+}
+
 bool host_is_attached(const struct host *host, uint32_t from, uint32_t to)
 {
 	const struct registry_slot *slot = registry_slot(&host->registry, from);
 
-	return registry_generation_is_member(atomic_load(&slot->generation)) &&
-	       atomic_load(&slot->sends_to[to / 64]) >> to % 64 & 1;
+	return is_shown(slot, slot->sends_to, to);
+}
+
+bool host_may_read(const struct host *host, uint32_t reader, uint32_t writer)
+{
+	const struct registry_slot *slot = registry_slot(&host->registry, reader);
+
+	return is_shown(slot, slot->reads_from, writer);
 }
 
 /* Members that live, as far as the registry knows, and are attached to @slot. */

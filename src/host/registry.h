@@ -40,7 +40,7 @@
 #define HOST_SLOT_NONE HOST_SLOTS
 
 /* Any change of what is laid out here changes this; it stands in the names as well. */
-#define REGISTRY_LAYOUT 5u
+#define REGISTRY_LAYOUT 6u
 #define REGISTRY_MAGIC 0x56424e52u /* "VBNR" */
 
 struct registry_header {
@@ -101,6 +101,8 @@ struct registry_slot {
 	struct registry_address addresses[HOST_ADDRESSES_MAX];
 	/* Members towards which this one has connections: a bit a slot. */
 	_Atomic uint64_t sends_to[HOST_SLOTS / 64];
+	/* Those among them, and dead ones that it has not let go of yet: it may be reading what they sent. */
+	_Atomic uint64_t reads_from[HOST_SLOTS / 64];
 	/* It takes management datagrams that are nobody's in particular, and has a room of claims. */
 	_Atomic uint32_t serves_management;
 	_Atomic uint32_t listener_count; /* entries that were ever used are below it */

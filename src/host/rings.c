@@ -201,7 +201,7 @@ void host_rings_reclaim(struct host *host, uint32_t slot)
 		return;
 	reclaim(host, 0, slot, HOST_SLOTS);
 	for (uint32_t to = 0; to < HOST_SLOTS; to++)
-		if (to != slot && !host_is_attached(host, to, slot))
+		if (to != slot && !host_may_read(host, to, slot))
 			reclaim(host, slot, to, 1);
 }
 
@@ -209,7 +209,8 @@ void host_rings_let_go(struct host *host, uint32_t slot)
 {
 	int claim;
 
-	if (slot == host->slot || !descriptor_is_ours(&host->registry_file))
+	if (slot == host->slot || !descriptor_is_ours(&host->registry_file) ||
+	    host_may_read(host, host->slot, slot))
 		return;
 	claim = host_claim_bind(host, slot);
 	/* Somebody lives there, whoever it is. */

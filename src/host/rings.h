@@ -9,8 +9,9 @@
  *
  * A ring's memory comes into being as it is written, and lasts until it is given back: when
  * a slot is buried or left, by who holds its claim, so that nobody can live there meanwhile. A ring
- * that its reader may still be reading is left to him: he gives it back when he lets go
- * of the dead peer (host_rings_let_go()).
+ * that its reader may still be reading is left to him, also by himself when he notices the death: another
+ * thread of his may be in the middle of a packet. He gives it back when he lets go of the dead peer
+ * (host_rings_let_go()).
  *
  * A process maps a ring once, even if it is several members (tests are): what is one piece of
  * memory has one address.
@@ -31,7 +32,7 @@ const struct descriptor *host_wake_descriptor(const struct host *host);
 struct link_shm_name host_wake_name(const struct host *host, uint32_t slot);
 /* Our generation, by which peers tell us from who had our slot before. */
 uint32_t host_generation(const struct host *host);
-/* No connection with who lived in @slot is left: if it is dead the memory of both rings goes. */
+/* If no connection with who lived in @slot is left, and it is dead, the memory of both rings goes. */
 void host_rings_let_go(struct host *host, uint32_t slot);
 
 #endif

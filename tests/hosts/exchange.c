@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,6 +16,7 @@
 #define MESSAGE_BYTES_MAX 16384u
 #define LAST_TURN 0x80000000u
 #define PROBE_AFTER_MS 200
+#define SHOWN_BYTES 16
 #define ID_RECEIVE 1000
 #define ID_PROBE 2000
 
@@ -122,6 +124,19 @@ static void spoil(struct exchange *exchange, uint32_t area, uint32_t cell)
 		bytes[i] = (uint8_t)~bytes[i];
 }
 
+/* What is there may tell whose it is: spoilt bytes are what this place had before, turned around. */
+static _Noreturn void give_up_bytes(const struct exchange *exchange, uint64_t message,
+				    const uint8_t *bytes, size_t wrong, size_t length)
+{
+	char text[3 * SHOWN_BYTES + 1] = "";
+
+	for (size_t i = 0; i < SHOWN_BYTES && wrong + i < length; i++)
+		snprintf(text + 3 * i, 4, " %02x", bytes[wrong + i]);
+	give_up("message %llu, a %s: byte %zu of %zu is wrong, it begins%s and not %02x",
+		(unsigned long long)message, is_write(exchange, message) ? "WRITE" : "SEND", wrong,
+		length, text, pattern_byte(exchange->options.seed, message, wrong));
+}
+
 static void compare(struct exchange *exchange, const struct ibv_wc *completion)
 {
 	uint32_t cell = (uint32_t)(completion->wr_id - ID_RECEIVE);
@@ -142,8 +157,8 @@ static void compare(struct exchange *exchange, const struct ibv_wc *completion)
 	wrong = pattern_find_wrong(exchange->block + offset_of(area, cell), length,
 				   exchange->options.seed, message);
 	if (wrong >= 0)
-		give_up("message %llu: byte %zd of %zu is wrong", (unsigned long long)message,
-			wrong, length);
+		give_up_bytes(exchange, message, exchange->block + offset_of(area, cell),
+			      (size_t)wrong, length);
 	spoil(exchange, area, cell);
 	exchange->is_last = tag & LAST_TURN;
 	exchange->received++;

@@ -243,6 +243,31 @@ static void a_killed_peer_is_buried(void **state)
 	member_leave(&member);
 }
 
+/* Who has its slot behind it may be somebody else, who is told apart by his addresses. */
+static void a_successor_elsewhere_is_not_taken_for_it(void **state)
+{
+	struct link_address here = members_address("127.24.12.71"), there = here;
+	struct child_member child;
+	struct member member;
+	uint32_t slot;
+
+	(void)state;
+	there.gid[15]++;
+	begin(&member);
+	child = child_join(&here);
+	assert_int_equal(child.error, 0);
+	slot = child.slot;
+	assert_false(host_slot_has_left(member.host, slot, &here));
+	assert_true(host_slot_has_left(member.host, slot, &there));
+	assert_true(host_slot_has_left(member.host, (slot + 1) % HOST_SLOTS, &here) ||
+		    (slot + 1) % HOST_SLOTS == host_slot(member.host));
+	child_kill(&child);
+	assert_true(host_slot_has_left(member.host, slot, &here));
+	host_bury_all(member.host);
+	assert_true(host_slot_has_left(member.host, slot, &here));
+	member_leave(&member);
+}
+
 static void a_peer_that_left_is_found_dead(void **state)
 {
 	struct host_peer *peer;
@@ -560,6 +585,7 @@ int main(void)
 		cmocka_unit_test(the_window_is_shared_by_all_senders),
 		cmocka_unit_test(nonsense_in_the_registry_is_harmless),
 		cmocka_unit_test(a_killed_peer_is_buried),
+		cmocka_unit_test(a_successor_elsewhere_is_not_taken_for_it),
 		cmocka_unit_test(a_peer_that_left_is_found_dead),
 		cmocka_unit_test(an_address_may_be_listed_later),
 		cmocka_unit_test(a_successor_is_another_peer),

@@ -216,6 +216,40 @@ static void what_we_may_still_read_is_left(void **state)
 	member_leave(&member);
 }
 
+/* Nor do we take it ourselves when we notice the death: another thread may be in the middle of a packet. */
+static void what_we_may_still_read_outlasts_our_noticing(void **state)
+{
+	struct child_member child;
+	struct pair_of_rings rings;
+	struct host_peer *peers[2];
+	struct member member;
+	uint32_t slot;
+
+	(void)state;
+	begin(&member);
+	child = child_join(&address);
+	assert_int_equal(child.error, 0);
+	slot = child.slot;
+	for (int i = 0; i < 2; i++) {
+		peers[i] = host_attach(member.host, &address, slot << HOST_QPN_BITS | 5);
+		assert_non_null(peers[i]);
+	}
+	rings = write_to_both(&member, slot);
+	child_kill(&child);
+	host_peer_died(member.host, peers[0]);
+	assert_false(host_is_attached(member.host, slot_of(&member), slot));
+	assert_true(holds(rings.in, 2));
+	assert_true(holds(rings.out, 0));
+	/* Another connection is left. */
+	host_detach(member.host, peers[0]);
+	host_rings_let_go(member.host, slot);
+	assert_true(holds(rings.in, 2));
+	host_detach(member.host, peers[1]);
+	host_rings_let_go(member.host, slot);
+	assert_true(holds(rings.in, 0));
+	member_leave(&member);
+}
+
 static void the_living_lose_nothing(void **state)
 {
 	struct child_member child;
@@ -378,6 +412,7 @@ int main(void)
 		cmocka_unit_test(who_leaves_takes_it_along),
 		cmocka_unit_test(who_is_buried_leaves_nothing),
 		cmocka_unit_test(what_we_may_still_read_is_left),
+		cmocka_unit_test(what_we_may_still_read_outlasts_our_noticing),
 		cmocka_unit_test(the_living_lose_nothing),
 		cmocka_unit_test(a_child_has_no_ring),
 		cmocka_unit_test(without_the_file_there_is_no_ring),
