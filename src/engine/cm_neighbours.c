@@ -4,8 +4,8 @@
  * its link (neighbour.h), at most as long as the program said.
  *
  * The hop is looked at again and again, soon at first, since a neighbour that is there answers
- * in a fraction of a millisecond. As in the kernel, a search that failed is begun anew
- * until the time is over. Who makes progress looks, with the lock let go: the endpoint may be
+ * in a fraction of a millisecond. As in the kernel, the way is asked for each time and a search that
+ * failed is begun anew, until the time is over. Who makes progress looks, with the lock let go: the endpoint may be
  * destroyed meanwhile, and then nobody finds its number any more.
  */
 #include <errno.h>
@@ -122,14 +122,11 @@ static void begin(struct cm_resolving *resolving, vbn_time now, int timeout_ms)
 int cm_resolving_await(struct engine_cm_id *id, const struct cm_resolved *resolved, int timeout_ms)
 {
 	struct connections *connections = connections_of(id->engine);
-	enum neighbour_state state;
-	struct neighbour neighbour;
+	struct neighbour neighbour = {.source = resolved->source, .destination = id->destination};
+	enum neighbour_state state = neighbour_look(&neighbour);
 	struct cm_resolving *resolving;
 	struct cm_turn turn;
 
-	if (!neighbour_of_way(&resolved->source, &id->destination, &neighbour))
-		return 0;
-	state = neighbour_look(&neighbour);
 	if (state == NEIGHBOUR_KNOWN)
 		return 0;
 	resolving = calloc(1, sizeof(*resolving));

@@ -163,18 +163,21 @@ static bool is_zero(const struct link_address *address)
 		      link_address_is_ipv4(address) ? 4 : 16) == 0;
 }
 
-bool neighbour_of_way(const struct link_address *source, const struct link_address *destination,
-		      struct neighbour *neighbour)
+/* NEIGHBOUR_SOUGHT: there is a hop that can be asked for. */
+static enum neighbour_state find_hop(struct neighbour *neighbour)
 {
+	const struct link_address *source = &neighbour->source;
+	const struct link_address *destination = &neighbour->destination;
 	struct question question = question_of(RTM_GETROUTE);
 	struct rtmsg *route = &question.body.route;
 	uint8_t bits = link_address_is_ipv4(destination) ? 32 : 128;
 	bool has_source = !is_zero(source) &&
 			  link_address_is_ipv4(source) == link_address_is_ipv4(destination);
 	union answer answer = {0};
+	int error;
 
-	*neighbour = (struct neighbour){
-		.source = *source, .destination = *destination, .hop = *destination};
+	neighbour->hop = *destination;
+	neighbour->interface_index = 0;
 	route->rtm_family = family_of(destination);
 	route->rtm_dst_len = bits;
 	route->rtm_src_len = has_source ? bits : 0;
@@ -183,17 +186,21 @@ bool neighbour_of_way(const struct link_address *source, const struct link_addre
 		put_address(&question, RTA_SRC, source);
 	if (destination->scope)
 		put(&question, RTA_OIF, &destination->scope, sizeof(destination->scope));
-	if (ask(&question, RTM_NEWROUTE, &answer) != 0)
-		return false;
-	if (((const struct rtmsg *)NLMSG_DATA(&answer.header))->rtm_type != RTN_UNICAST)
-		return false;
+	error = ask(&question, RTM_NEWROUTE, &answer);
+	if (error == -ENETUNREACH || error == -EHOSTUNREACH)
+		return NEIGHBOUR_UNKNOWN;
+	/* It cannot be told, or this machine itself or a group is meant. */
+	if (error || ((const struct rtmsg *)NLMSG_DATA(&answer.header))->rtm_type != RTN_UNICAST)
+		return NEIGHBOUR_KNOWN;
 	read_route(&answer, neighbour);
-	return neighbour->interface_index && interface_asks(neighbour->interface_index);
+	return neighbour->interface_index && interface_asks(neighbour->interface_index)
+		       ? NEIGHBOUR_SOUGHT
+		       : NEIGHBOUR_KNOWN;
 }
 
 /* --- the hop --- */
 
-enum neighbour_state neighbour_look(const struct neighbour *neighbour)
+static enum neighbour_state state_of_hop(const struct neighbour *neighbour)
 {
 	struct question question = question_of(RTM_GETNEIGH);
 	union answer answer = {0};
@@ -213,6 +220,13 @@ enum neighbour_state neighbour_look(const struct neighbour *neighbour)
 	if (state & STATES_KNOWN)
 		return NEIGHBOUR_KNOWN;
 	return state & NUD_INCOMPLETE ? NEIGHBOUR_SOUGHT : NEIGHBOUR_UNKNOWN;
+}
+
+enum neighbour_state neighbour_look(struct neighbour *neighbour)
+{
+	enum neighbour_state state = find_hop(neighbour);
+
+	return state == NEIGHBOUR_SOUGHT ? state_of_hop(neighbour) : state;
 }
 
 static void live_to_next_hop(int fd, const struct link_address *destination)

@@ -6,7 +6,9 @@
  * them, and keeps what it found. We ask it by netlink which hop a way leads over and what it knows
  * of that hop, and where it knows nothing make it look by an empty datagram to the discard
  * port, which lives no longer than to the next hop. None of this needs a privilege, and nothing
- * waits: whoever wants to know looks again later.
+ * waits: whoever wants to know looks again later. Each look asks for the way anew, as the kernel's
+ * rdma_cm does: routes change meanwhile, and an IPv6 address that was just given to this machine is
+ * for a moment one of the network behind its interface, where nobody will ever answer.
  *
  * Where the kernel does not tell (no netlink in a sandbox, kernels before 5.0) a hop
  * counts as none, and the way as good: who is not there then does not answer later.
@@ -20,25 +22,22 @@
 #include "link/link.h"
 
 struct neighbour {
-	struct link_address source, destination; /* of the way */
+	struct link_address source, destination; /* of the way; a source of zeros: not known */
 	struct link_address hop;		 /* a router, or the destination itself */
 	uint32_t interface_index;
 };
 
 enum neighbour_state {
-	NEIGHBOUR_KNOWN,
-	NEIGHBOUR_SOUGHT,  /* the kernel asks for it just now */
-	NEIGHBOUR_UNKNOWN, /* nobody has asked, or nobody has answered */
+	NEIGHBOUR_KNOWN,  /* or there is none: to this machine, to groups, over links without ARP */
+	NEIGHBOUR_SOUGHT, /* the kernel asks for it just now */
+	NEIGHBOUR_UNKNOWN, /* nobody has asked or answered, or no route leads there just now */
 };
 
 /*
- * The next hop from @source (all zeros: not known) to @destination. False: there is none to be
- * found, as to this machine's own addresses, to groups, and over interfaces without link-layer
- * addresses.
+ * Looks for the next hop from @neighbour's source to its destination, and what is known of it. Fills
+ * the rest of @neighbour.
  */
-bool neighbour_of_way(const struct link_address *source, const struct link_address *destination,
-		      struct neighbour *neighbour);
-enum neighbour_state neighbour_look(const struct neighbour *neighbour);
+enum neighbour_state neighbour_look(struct neighbour *neighbour);
 /* Makes the kernel ask for it. */
 void neighbour_seek(const struct neighbour *neighbour);
 

@@ -8,6 +8,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <time.h>
@@ -35,7 +36,7 @@ struct party {
 	pthread_mutex_t lock;
 	uint32_t heard_count;
 	struct heard heard[HEARD_MAX];
-	bool echoes;
+	atomic_bool echoes; /* the helper reads it while tests set it */
 };
 
 struct link_address party_address(const char *text);

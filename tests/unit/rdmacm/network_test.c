@@ -253,6 +253,35 @@ static void neighbour_may_come_late(void **state)
 	run("ip neigh del " NOBODY " dev veth0");
 }
 
+/* The way is looked for anew with the hop. */
+static void address_may_become_ones_own(void **state)
+{
+	struct rdma_cm_id *id = create_id(shared_channel, RDMA_PS_TCP);
+
+	(void)state;
+	assert_int_equal(resolve(id, NULL, NOBODY, 7471, LONG_MS), 0);
+	assert_false(has_event(shared_channel, 0));
+	run("ip address add " NOBODY "/24 dev veth0");
+	pass_event(shared_channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	run("ip address del " NOBODY "/24 dev veth0");
+}
+
+/* Nobody answers while there is none, and that is waited for as everything is. */
+static void way_may_be_gone_for_a_while(void **state)
+{
+	struct rdma_cm_id *id = create_id(shared_channel, RDMA_PS_TCP);
+
+	(void)state;
+	assert_int_equal(resolve(id, NULL, BEHIND_ROUTER, 7471, LONG_MS), 0);
+	run("ip route del 10.82.0.0/24");
+	assert_false(has_event(shared_channel, SHORT_MS));
+	run("ip route add 10.82.0.0/24 via " PEER);
+	pass_event(shared_channel, RDMA_CM_EVENT_ADDR_RESOLVED);
+	run("ip route replace 10.82.0.0/24 via " ROUTER);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
 static void destroyed_while_resolving_is_silent(void **state)
 {
 	struct rdma_cm_id *lost = create_id(shared_channel, RDMA_PS_TCP);
@@ -517,6 +546,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(routers_have_to_be_there),
 		cmocka_unit_test(no_route_fails_at_once),
 		cmocka_unit_test(neighbour_may_come_late),
+		cmocka_unit_test(address_may_become_ones_own),
+		cmocka_unit_test(way_may_be_gone_for_a_while),
 		cmocka_unit_test(destroyed_while_resolving_is_silent),
 		cmocka_unit_test(synchronous_endpoints_wait),
 		cmocka_unit_test(loopback_comes_without_a_device),
