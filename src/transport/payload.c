@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Payload on its way out: from where a packet says it lies to the link's buffer.
+ * Payload on its way out: from where a packet says it lies to the link's buffer, or its place alone.
  * Keys and rights are checked here once more, at the last moment, since a region may have
  * been deregistered after its request was started.
  */
@@ -53,6 +53,16 @@ static enum reason copy(const struct qp *qp, const struct access *access,
 	vbn_assert_failed("a packet with payload to copy says where it lies", __FILE__, __LINE__);
 }
 
+/* Whose payload it is, and why it cannot be had. */
+static enum reason complain(const struct qp *qp, enum reason reason, struct complaint *complaint)
+{
+	if (reason != REASON_NONE && complaint) {
+		complaint->reason = reason;
+		complaint->qpn = qp->number;
+	}
+	return reason;
+}
+
 enum reason payload_copy(const struct qp *qp, const struct packet_out *packet,
 			 const struct core *core, uint8_t *bytes, struct complaint *complaint)
 {
@@ -63,11 +73,25 @@ enum reason payload_copy(const struct qp *qp, const struct packet_out *packet,
 		return REASON_NONE;
 	reason =
 		copy(qp, &access, &packet->payload, bytes, packet->packet.payload_bytes, complaint);
-	if (reason != REASON_NONE && complaint) {
-		complaint->reason = reason;
-		complaint->qpn = qp->number;
-	}
-	return reason;
+	return complain(qp, reason, complaint);
+}
+
+enum reason payload_lend(const struct qp *qp, const struct packet_out *packet,
+			 const struct core *core, struct lent_payload *lent,
+			 struct complaint *complaint)
+{
+	const struct ibv_sge *whole = packet->payload.sge.list;
+	struct access access = access_of(qp, core);
+	/* The sum may wrap; the range check refuses what that gives. */
+	const struct ibv_sge part = {.addr = whole->addr + packet->payload.sge.offset,
+				     .length = packet->packet.payload_bytes,
+				     .lkey = whole->lkey};
+	enum reason reason = sge_check(&access, &part, 1, 0, complaint);
+
+	VBN_ASSERT(packet->payload.kind == PAYLOAD_LENT && packet->payload.sge.count == 1);
+	*lent = (struct lent_payload){
+		.address = part.addr, .key = part.lkey, .length = part.length};
+	return complain(qp, reason, complaint);
 }
 
 bool qp_payload_failed(struct qp *qp, const struct packet_out *packet,

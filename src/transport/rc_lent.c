@@ -46,28 +46,6 @@ void rc_lent_refused(struct qp *qp, uint32_t psn)
 		send_wqe_at(&qp->send_queue, position)->is_lent = false;
 }
 
-enum reason payload_lend(const struct qp *qp, const struct packet_out *packet,
-			 const struct core *core, struct lent_payload *lent,
-			 struct complaint *complaint)
-{
-	const struct ibv_sge *whole = packet->payload.sge.list;
-	struct access access = access_of(qp, core);
-	/* The sum may wrap; the range check refuses what that gives. */
-	const struct ibv_sge part = {.addr = whole->addr + packet->payload.sge.offset,
-				     .length = packet->packet.payload_bytes,
-				     .lkey = whole->lkey};
-	enum reason reason = sge_check(&access, &part, 1, 0, complaint);
-
-	VBN_ASSERT(packet->payload.kind == PAYLOAD_LENT && packet->payload.sge.count == 1);
-	*lent = (struct lent_payload){
-		.address = part.addr, .key = part.lkey, .length = part.length};
-	if (reason != REASON_NONE && complaint) {
-		complaint->reason = reason;
-		complaint->qpn = qp->number;
-	}
-	return reason;
-}
-
 /* --- the responder --- */
 
 bool rc_lent_fits(const struct qp *qp, const struct packet *packet)
