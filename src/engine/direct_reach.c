@@ -196,11 +196,18 @@ static uint8_t *find_mapped(struct direct_reach *reach, const struct published_g
 			   grant, grant->address + step->offset, step->bytes);
 }
 
+/* For the system's calls. What is lent never is: who lends it has asked for them. */
+static bool is_short(const struct direct_reach *reach, const struct reach_step *step)
+{
+	bool is_lent = reach->request.rights == 0;
+
+	return !is_lent && (step->length <= TORN_BYTES_MAX || step->length < reach->vm_bytes_min);
+}
+
 /* Whether the system's calls would pay, and take it. */
 static bool is_for_vm(struct direct_reach *reach, const struct reach_step *step)
 {
-	reach->reach.was_short = step->length <= TORN_BYTES_MAX ||
-				 step->length < reach->vm_bytes_min;
+	reach->reach.was_short = is_short(reach, step);
 	return !reach->reach.was_short && is_reached(reach->peer);
 }
 
@@ -297,25 +304,13 @@ static bool access_peer(struct reach *base, const struct reach_step *step)
 	       published_stands(&grant);
 }
 
-/* Who lends it has asked for that, so it pays whatever the length. */
 static bool fetch_from_peer(struct reach *base, const struct reach_step *step)
 {
 	struct direct_reach *reach = (struct direct_reach *)base;
 	struct published_grant grant;
-	uint8_t *there;
-	bool is_moved;
 
 	ask(reach, step->key, 0, step->address, step->length);
-	if (!ask_tables(reach, &grant))
-		return false;
-	there = find_mapped(reach, &grant, step);
-	if (there)
-		is_moved = mapped_move(there, step);
-	else
-		is_moved = is_reached(reach->peer) && move_by_vm(reach, &grant, step, 0);
-	/* Whether it still stands is looked at behind it. */
-	atomic_thread_fence(memory_order_seq_cst);
-	return is_moved && published_stands(&grant);
+	return read_there(reach, step, &grant) && published_stands(&grant);
 }
 
 /*
