@@ -394,8 +394,7 @@ static void a_region_that_goes_away_ends_a_write_in_the_middle(void **state)
 	(void)state;
 	fixture_post_recv(f, RECV_OFFSET, 16);
 	assert_int_equal(send_step(f, &first, E), REASON_NONE);
-	pin_slot_retire(&f->region->pin);
-	pin_table_release(&f->keys.keys, &f->region->pin);
+	fixture_deregister(f);
 	assert_int_equal(send_step(f, &last, E + 1), REASON_KEY_UNKNOWN);
 	fixture_expect_ack(f, E + 1, SYNDROME_NAK_REMOTE_ACCESS, 0);
 	fixture_expect_completion(f, 1, IBV_WC_LOC_ACCESS_ERR);

@@ -566,13 +566,6 @@ static void what_was_not_lent_changes_nothing(void **state)
 
 /* --- its memory goes away --- */
 
-static void deregister(struct fixture *f)
-{
-	pin_slot_retire(&f->region->pin);
-	assert_true(pin_slot_is_idle(&f->region->pin));
-	pin_table_release(&f->keys.keys, &f->region->pin);
-}
-
 /* As the engine does: the rest of the outbox is dropped. */
 static void expect_lend_fails(struct fixture *f, const struct packet_out *packet)
 {
@@ -599,7 +592,7 @@ static void memory_that_is_gone_is_not_lent(void **state)
 	assert_int_equal(f->out.packet_count, 5);
 	assert_int_equal(payload_lend(f->qp, &f->out.packets[1], &f->core, &lent, NULL),
 			 REASON_NONE);
-	deregister(f);
+	fixture_deregister(f);
 	expect_lend_fails(f, &f->out.packets[2]);
 	fixture_run(f);
 	fixture_expect_nothing(f);
@@ -619,7 +612,7 @@ static void memory_may_be_gone_when_it_is_lent_again(void **state)
 	post_send(f, LEND_MIN);
 	fixture_run(f);
 	expect_lent(f, OPCODE_SEND_ONLY, FIRST_PSN, 0, LEND_MIN);
-	deregister(f);
+	fixture_deregister(f);
 	fixture_nak(f, FIRST_PSN, SYNDROME_RNR(1));
 	fixture_advance(f, VBN_MILLISECOND);
 	fixture_expect_completion(f, 1, IBV_WC_LOC_PROT_ERR);
@@ -632,7 +625,7 @@ static void memory_that_never_was_is_not_lent(void **state)
 	struct fixture *f = *state;
 
 	reach.lend_bytes_min = 100;
-	deregister(f);
+	fixture_deregister(f);
 	post_send(f, 100);
 	fixture_run(f);
 	fixture_expect_completion(f, 1, IBV_WC_LOC_PROT_ERR);

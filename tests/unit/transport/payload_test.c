@@ -19,13 +19,6 @@ static int free_fixture(void **state)
 	return 0;
 }
 
-static void deregister(struct fixture *f)
-{
-	pin_slot_retire(&f->region->pin);
-	assert_true(pin_slot_is_idle(&f->region->pin));
-	pin_table_release(&f->keys.keys, &f->region->pin);
-}
-
 static size_t copy_nothing(void *to, const void *from, size_t length)
 {
 	(void)to;
@@ -113,7 +106,7 @@ static void request_whose_memory_is_gone_fails_in_its_turn(void **state)
 
 	expect_copied(f, &packets[0]);
 	expect_copied(f, &packets[1]);
-	deregister(f);
+	fixture_deregister(f);
 	expect_copy_fails(f, &packets[2], REASON_KEY_UNKNOWN);
 	/* Nothing is said, and nothing more is sent, before the first one is done. */
 	fixture_run(f);
@@ -150,7 +143,7 @@ static void in_error_a_failed_copy_changes_nothing(void **state)
 
 	outbox_clear(&f->out);
 	qp_fail(f->qp, &other);
-	deregister(f);
+	fixture_deregister(f);
 	expect_copy_fails(f, &packet, REASON_KEY_UNKNOWN);
 	fixture_run(f);
 	fixture_expect_completion(f, only, IBV_WC_WR_FLUSH_ERR);
@@ -179,7 +172,7 @@ static void answer_whose_key_is_gone_is_a_nak_there(void **state)
 	const struct packet_out *packets = read_in_outbox(f);
 
 	expect_copied(f, &packets[0]);
-	deregister(f);
+	fixture_deregister(f);
 	expect_copy_fails(f, &packets[1], REASON_KEY_UNKNOWN);
 	assert_int_equal(f->qp->state, IBV_QPS_ERR);
 	fixture_run(f);

@@ -193,6 +193,13 @@ void fixture_free(struct fixture *f)
 	free(f);
 }
 
+void fixture_deregister(struct fixture *f)
+{
+	pin_slot_retire(&f->region->pin);
+	assert_true(pin_slot_is_idle(&f->region->pin));
+	pin_table_release(&f->keys.keys, &f->region->pin);
+}
+
 void fixture_move(struct fixture *f, enum ibv_qp_state state)
 {
 	struct ibv_qp_attr attr = {.qp_state = state, .en_sqd_async_notify = 1};

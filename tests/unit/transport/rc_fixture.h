@@ -99,6 +99,9 @@ struct fixture *fixture_new(const struct fixture_settings *settings);
 /* Also asserts that the flows are empty and that no buffer is held afterwards. */
 void fixture_free(struct fixture *f);
 
+/* Ends the region of FIXTURE_KEY, which nothing may hold; its memory stays. */
+void fixture_deregister(struct fixture *f);
+
 /* Moves the QP by qp_modify(): ERROR, SQD (with the drained event asked for) or back to RTS. */
 void fixture_move(struct fixture *f, enum ibv_qp_state state);
 

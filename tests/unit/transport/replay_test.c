@@ -115,12 +115,6 @@ static void expect_atomic(struct fixture *f, uint32_t psn, uint64_t original, ui
 	assert_int_equal(answer->out.packet.payload_bytes, 0);
 }
 
-static void remove_region(struct fixture *f)
-{
-	pin_slot_retire(&f->region->pin);
-	pin_table_release(&f->keys.keys, &f->region->pin);
-}
-
 /* --- answers --- */
 
 static void reads_are_answered(void **state)
@@ -262,7 +256,7 @@ static void a_region_that_goes_away_ends_the_answer(void **state)
 	(void)state;
 	assert_int_equal(read_only_at(f, E, 0, 40 * MTU), REASON_NONE);
 	assert_int_equal(read_only_at(f, E + 40, 0, 3 * MTU), REASON_NONE);
-	remove_region(f);
+	fixture_deregister(f);
 	fixture_run(f);
 	fixture_expect_ack(f, E, SYNDROME_NAK_REMOTE_ACCESS, 2);
 	fixture_expect_event(f, IBV_EVENT_QP_ACCESS_ERR);
@@ -280,7 +274,7 @@ static void an_answer_that_fails_in_error_is_told_to_the_peer_alone(void **state
 	(void)state;
 	assert_int_equal(read_only_at(f, E, 0, 3 * MTU), REASON_NONE);
 	assert_int_equal(fixture_receive_only(f, &bad), REASON_OPCODE_ORDER);
-	remove_region(f);
+	fixture_deregister(f);
 	fixture_run(f);
 	fixture_expect_ack(f, E, SYNDROME_NAK_REMOTE_ACCESS, 1);
 	fixture_expect_event(f, IBV_EVENT_QP_REQ_ERR);
@@ -537,7 +531,7 @@ static void a_repeat_that_fails_its_checks_is_dropped(void **state)
 	f->qp->access &= ~(uint32_t)IBV_ACCESS_REMOTE_READ;
 	assert_int_equal(read_at(f, E, 0, 4 * MTU), REASON_DROP_REPLAY_LOST);
 	f->qp->access |= IBV_ACCESS_REMOTE_READ;
-	remove_region(f);
+	fixture_deregister(f);
 	assert_int_equal(read_at(f, E, 0, 4 * MTU), REASON_DROP_REPLAY_LOST);
 	fixture_expect_nothing(f);
 	assert_int_equal(f->qp->state, IBV_QPS_RTS);
@@ -561,7 +555,7 @@ static void a_repeat_whose_bytes_are_gone_is_left_out(void **state)
 	expect_answer(f, E, 0, 4 * MTU, 1);
 	assert_int_equal(read_only_at(f, E, 0, 4 * MTU), REASON_NONE);
 	assert_int_equal(fixture_receive_only(f, &send), REASON_NONE);
-	remove_region(f);
+	fixture_deregister(f);
 	fixture_run(f);
 	fixture_expect_ack(f, E + 4, SYNDROME_ACK_UNLIMITED, 2);
 	fixture_expect_completion(f, receive, IBV_WC_SUCCESS);
@@ -585,7 +579,7 @@ static void a_repeat_of_what_never_left_is_refused(void **state)
 				 REASON_NONE);
 		assert_int_equal(read_only_at(f, E + first, first * MTU, (4 - first) * MTU),
 				 REASON_NONE);
-		remove_region(f);
+		fixture_deregister(f);
 		fixture_run(f);
 		fixture_expect_ack(f, E, SYNDROME_NAK_REMOTE_ACCESS, 1);
 		fixture_expect_event(f, IBV_EVENT_QP_ACCESS_ERR);

@@ -296,13 +296,6 @@ static void draining_an_idle_queue_is_told_once_per_stay(void **state)
 
 /* --- errors of our own --- */
 
-static void forget_region(struct fixture *f)
-{
-	pin_slot_retire(&f->region->pin);
-	assert_true(pin_slot_is_idle(&f->region->pin));
-	pin_table_release(&f->keys.keys, &f->region->pin);
-}
-
 static void bad_key_waits_for_its_turn(void **state)
 {
 	struct fixture *f = fixture_new(&fixture_usual);
@@ -312,7 +305,7 @@ static void bad_key_waits_for_its_turn(void **state)
 	fixture_post(f, IBV_WR_SEND, 0, 8, 0);
 	fixture_run(f);
 	fixture_expect(f, OPCODE_SEND_ONLY, 0xfffffe);
-	forget_region(f);
+	fixture_deregister(f);
 	fixture_post(f, IBV_WR_SEND, 0, 8, 0);
 	fixture_post(f, IBV_WR_SEND, 0, 0, 0);
 	fixture_run(f);
@@ -367,7 +360,7 @@ static void memory_lost_before_a_repeat(void **state)
 	fixture_expect(f, OPCODE_WRITE_FIRST, 0xffffff);
 	fixture_expect(f, OPCODE_WRITE_LAST, 0);
 	fixture_expect(f, OPCODE_SEND_ONLY, 1);
-	forget_region(f);
+	fixture_deregister(f);
 	fixture_nak(f, 0xfffffe, SYNDROME_NAK_SEQUENCE);
 	/* The one without bytes is repeated; the next cannot be, nor what comes after it. */
 	fixture_expect(f, OPCODE_WRITE_ONLY, 0xfffffe);
