@@ -158,6 +158,14 @@ static const struct completion *expect_received(struct fixture *f, uint64_t wr_i
 	return completion;
 }
 
+/* The whole message, the first that arrives, in one packet. */
+static void expect_fetched(struct fixture *f, uint32_t length)
+{
+	expect_lent(f, OPCODE_SEND_ONLY, E, 0, length);
+	fixture_expect_ack(f, E + (length - 1) / MTU, SYNDROME_ACK_UNLIMITED, 1);
+	expect_received(f, 1, length);
+}
+
 static void expect_counted(const struct fixture *f, uint64_t sends, uint64_t bytes)
 {
 	assert_int_equal(qp_counters_get(f->qp->counters, QP_LENT_SENDS), sends);
@@ -325,9 +333,7 @@ static void a_list_of_too_many_is_not_filled(void **state)
 			 REASON_DROP_LENT);
 	assert_int_equal(peer.calls, 0);
 	fixture_expect_ack(f, E, SYNDROME_NAK_SEQUENCE, 0);
-	expect_lent(f, OPCODE_SEND_ONLY, E, 0, 100 * REACH_PIECES_MAX);
-	fixture_expect_ack(f, E + 6, SYNDROME_ACK_UNLIMITED, 1);
-	expect_received(f, 1, 100 * REACH_PIECES_MAX);
+	expect_fetched(f, 100 * REACH_PIECES_MAX);
 	close_borrower(f);
 }
 
@@ -381,10 +387,8 @@ static void what_it_stands_for_is_held_no_more(void **state)
 	assert_int_equal(carry(f, OPCODE_SEND_LAST, E + 4, 4 * MTU, 5000 - 4 * MTU), REASON_NONE);
 	fixture_expect_ack(f, E, SYNDROME_NAK_SEQUENCE, 0);
 	assert_int_equal(held_buffers(f), 1);
-	expect_lent(f, OPCODE_SEND_ONLY, E, 0, 5000);
+	expect_fetched(f, 5000);
 	assert_int_equal(held_buffers(f), 0);
-	fixture_expect_ack(f, E + 4, SYNDROME_ACK_UNLIMITED, 1);
-	expect_received(f, 1, 5000);
 }
 
 static void a_repeat_is_acknowledged(void **state)
@@ -393,9 +397,7 @@ static void a_repeat_is_acknowledged(void **state)
 
 	fixture_post_recv(f, RECV_OFFSET, 5000);
 	fixture_post_recv(f, RECV_OFFSET, 5000);
-	expect_lent(f, OPCODE_SEND_ONLY, E, 0, 5000);
-	fixture_expect_ack(f, E + 4, SYNDROME_ACK_UNLIMITED, 1);
-	expect_received(f, 1, 5000);
+	expect_fetched(f, 5000);
 	assert_int_equal(lend(f, OPCODE_SEND_ONLY, E, 0, 5000), REASON_DROP_DUPLICATE);
 	fixture_expect_ack(f, E + 4, SYNDROME_ACK_UNLIMITED, 1);
 	/* Nor is one of its packets anything but a repeat. */
@@ -517,9 +519,7 @@ static void without_a_receive_nothing_is_fetched(void **state)
 	fixture_expect_ack(f, E, SYNDROME_RNR_BASE | fixture_usual.min_rnr_timer, 0);
 	assert_int_equal(peer.calls, 0);
 	fixture_post_recv(f, RECV_OFFSET, 5000);
-	expect_lent(f, OPCODE_SEND_ONLY, E, 0, 5000);
-	fixture_expect_ack(f, E + 4, SYNDROME_ACK_UNLIMITED, 1);
-	expect_received(f, 1, 5000);
+	expect_fetched(f, 5000);
 }
 
 /* What is wrong with the receive is told when the payload comes by packets. */

@@ -50,10 +50,15 @@ static int make_lossless_lender(void **state)
 	return 0;
 }
 
+static void close_lender(struct fixture *f)
+{
+	fixture_expect_nothing(f);
+	fixture_free(f);
+}
+
 static int free_lender(void **state)
 {
-	fixture_expect_nothing(*state);
-	fixture_free(*state);
+	close_lender(*state);
 	return 0;
 }
 
@@ -65,6 +70,13 @@ static uint32_t psn_of(uint32_t count)
 static uint64_t post_send(struct fixture *f, uint32_t length)
 {
 	return fixture_post(f, IBV_WR_SEND, 0, length, 0);
+}
+
+/* Sends what was posted. Which packets that makes is for other tests. */
+static void run_unseen(struct fixture *f)
+{
+	fixture_run(f);
+	f->packet_next = f->packet_count;
 }
 
 /* Of the bytes [@offset, @offset + @length) of the region. */
@@ -80,6 +92,14 @@ static const struct packet *expect_lent(struct fixture *f, enum opcode operation
 	assert_int_equal(packet->lent.length, length);
 	assert_true(packet->out.packet.ack_requested);
 	return &packet->out.packet;
+}
+
+/* The first SEND is lent, as one packet. */
+static void lend_one(struct fixture *f)
+{
+	post_send(f, LEND_MIN);
+	fixture_run(f);
+	expect_lent(f, OPCODE_SEND_ONLY, FIRST_PSN, 0, LEND_MIN);
 }
 
 static void expect_carried(struct fixture *f, enum opcode operation, uint32_t psn, uint32_t offset,
@@ -236,8 +256,7 @@ static void pieces_are_of_whole_packets(void **state)
 	expect_lent(f, OPCODE_SEND_LAST, psn_of(262), 262 * 1000, 1);
 	fixture_ack(f, psn_of(262));
 	fixture_expect_completion(f, 1, IBV_WC_SUCCESS);
-	fixture_expect_nothing(f);
-	fixture_free(f);
+	close_lender(f);
 }
 
 /* What is to be lent goes the long way. */
@@ -270,9 +289,8 @@ static void the_flow_is_charged_a_small_packet(void **state)
 	post_send(f, LONG_BYTES);
 	post_send(f, LEND_MIN);
 	post_send(f, MTU);
-	fixture_run(f);
+	run_unseen(f);
 	expect_under_way(f, 2 * FLOW_PACKET_COST_MIN + flow_packet_cost(MTU));
-	f->packet_next = f->packet_count;
 	/* Not before all of it is acknowledged. */
 	fixture_ack(f, psn_of(LONG_PSNS - 2));
 	expect_under_way(f, 2 * FLOW_PACKET_COST_MIN + flow_packet_cost(MTU));
@@ -302,8 +320,7 @@ static void the_flow_limits_them_as_small_packets(void **state)
 	fixture_ack(f, psn_of(3));
 	fixture_expect_completion(f, 1, IBV_WC_SUCCESS);
 	expect_lent(f, OPCODE_SEND_ONLY, psn_of(8), 0, LEND_MIN);
-	fixture_expect_nothing(f);
-	fixture_free(f);
+	close_lender(f);
 }
 
 /* Of one byte each: eight messages are 2^23 packets, one more than may be under way. */
@@ -318,14 +335,12 @@ static void psns_have_to_have_room(void **state)
 	f = open_lender(&settings);
 	for (uint32_t i = 0; i < PSN_HALF / FIXTURE_BYTES; i++)
 		post_send(f, FIXTURE_BYTES);
-	fixture_run(f);
+	run_unseen(f);
 	assert_int_equal(f->packet_count, pieces - 1);
-	f->packet_next = f->packet_count;
 	fixture_ack(f, psn_of(LENT_BYTES_MAX - 1));
 	expect_lent(f, OPCODE_SEND_LAST, psn_of((pieces - 1) * LENT_BYTES_MAX),
 		    FIXTURE_BYTES - LENT_BYTES_MAX, LENT_BYTES_MAX);
-	fixture_expect_nothing(f);
-	fixture_free(f);
+	close_lender(f);
 }
 
 static void draining_waits_for_it(void **state)
@@ -333,8 +348,7 @@ static void draining_waits_for_it(void **state)
 	struct fixture *f = *state;
 
 	post_send(f, LONG_BYTES);
-	fixture_run(f);
-	f->packet_next = f->packet_count;
+	run_unseen(f);
 	post_send(f, LEND_MIN);
 	fixture_move(f, IBV_QPS_SQD);
 	fixture_ack(f, psn_of(PIECE_PSNS - 1));
@@ -352,9 +366,7 @@ static void draining_brings_what_was_refused_to_its_end(void **state)
 {
 	struct fixture *f = *state;
 
-	post_send(f, LEND_MIN);
-	fixture_run(f);
-	expect_lent(f, OPCODE_SEND_ONLY, FIRST_PSN, 0, LEND_MIN);
+	lend_one(f);
 	fixture_move(f, IBV_QPS_SQD);
 	fixture_nak(f, FIRST_PSN, SYNDROME_NAK_SEQUENCE);
 	expect_carried_from(f, FIRST_PSN, LEND_MIN, 0);
@@ -370,8 +382,7 @@ static void an_error_flushes_it(void **state)
 
 	post_send(f, LONG_BYTES);
 	post_send(f, LEND_MIN);
-	fixture_run(f);
-	f->packet_next = f->packet_count;
+	run_unseen(f);
 	fixture_ack(f, psn_of(PIECE_PSNS - 1));
 	fixture_move(f, IBV_QPS_ERR);
 	fixture_expect_completion(f, 1, IBV_WC_WR_FLUSH_ERR);
@@ -386,8 +397,7 @@ static void after_an_rnr_nak_it_is_lent_again(void **state)
 	struct fixture *f = *state;
 
 	post_send(f, LONG_BYTES);
-	fixture_run(f);
-	f->packet_next = f->packet_count;
+	run_unseen(f);
 	fixture_nak(f, FIRST_PSN, SYNDROME_RNR(1));
 	fixture_expect_nothing(f);
 	fixture_advance(f, VBN_MILLISECOND);
@@ -404,8 +414,7 @@ static void after_the_retry_time_it_is_lent_again(void **state)
 	struct fixture *f = *state;
 
 	post_send(f, LONG_BYTES);
-	fixture_run(f);
-	f->packet_next = f->packet_count;
+	run_unseen(f);
 	fixture_ack(f, psn_of(PIECE_PSNS - 1));
 	for (int i = 0; i < 3; i++) {
 		fixture_advance(f, qp_next_deadline(f->qp) - f->core.now);
@@ -426,9 +435,7 @@ static void a_probe_carries_its_payload(void **state)
 {
 	struct fixture *f = *state;
 
-	post_send(f, LEND_MIN);
-	fixture_run(f);
-	expect_lent(f, OPCODE_SEND_ONLY, FIRST_PSN, 0, LEND_MIN);
+	lend_one(f);
 	fixture_advance(f, qp_next_deadline(f->qp) - f->core.now);
 	expect_carried(f, OPCODE_SEND_LAST, psn_of(3), 3 * MTU, MTU);
 	expect_under_way(f, FLOW_PACKET_COST_MIN);
@@ -482,8 +489,7 @@ static void in_the_middle_the_rest_goes_by_packets(void **state)
 
 		post_send(f, LONG_BYTES);
 		post_send(f, LEND_MIN);
-		fixture_run(f);
-		f->packet_next = f->packet_count;
+		run_unseen(f);
 		fixture_nak(f, psn_of(places[i]), SYNDROME_NAK_SEQUENCE);
 		expect_carried_from(f, FIRST_PSN, LONG_BYTES, places[i]);
 		expect_carried_from(f, psn_of(LONG_PSNS), LEND_MIN, 0);
@@ -505,8 +511,7 @@ static void any_of_several_may_be_refused(void **state)
 
 		for (int i = 0; i < 4; i++)
 			post_send(f, LEND_MIN);
-		fixture_run(f);
-		f->packet_next = f->packet_count;
+		run_unseen(f);
 		expect_under_way(f, 4 * FLOW_PACKET_COST_MIN);
 		fixture_nak(f, psn_of(4 * refused), SYNDROME_NAK_SEQUENCE);
 		for (uint32_t i = 0; i < refused; i++)
@@ -551,16 +556,14 @@ static void what_was_not_lent_changes_nothing(void **state)
 
 		fixture_post(f, opcodes[i], 0, 8, 0);
 		post_send(f, LEND_MIN);
-		fixture_run(f);
-		f->packet_next = f->packet_count;
+		run_unseen(f);
 		fixture_nak(f, FIRST_PSN, SYNDROME_NAK_SEQUENCE);
 		expect_carried(f, operation, FIRST_PSN, 0, 8);
 		expect_lent(f, OPCODE_SEND_ONLY, psn_of(1), 0, LEND_MIN);
 		post_send(f, LEND_MIN);
 		fixture_run(f);
 		expect_lent(f, OPCODE_SEND_ONLY, psn_of(5), 0, LEND_MIN);
-		fixture_expect_nothing(f);
-		fixture_free(f);
+		close_lender(f);
 	}
 }
 
@@ -609,9 +612,7 @@ static void memory_may_be_gone_when_it_is_lent_again(void **state)
 {
 	struct fixture *f = *state;
 
-	post_send(f, LEND_MIN);
-	fixture_run(f);
-	expect_lent(f, OPCODE_SEND_ONLY, FIRST_PSN, 0, LEND_MIN);
+	lend_one(f);
 	fixture_deregister(f);
 	fixture_nak(f, FIRST_PSN, SYNDROME_RNR(1));
 	fixture_advance(f, VBN_MILLISECOND);
