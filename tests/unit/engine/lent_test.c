@@ -62,6 +62,13 @@ static int close_pair(void **state)
 	return 0;
 }
 
+/* In place of the first one, which has to be back when the pair closes. */
+static void use(const struct connection *connection)
+{
+	pair.a.qp = connection->from;
+	pair.b.qp = connection->to;
+}
+
 static struct engine_mr *register_area(uint32_t access)
 {
 	struct engine_mr *mr;
@@ -69,6 +76,12 @@ static struct engine_mr *register_area(uint32_t access)
 	assert_int_equal(
 		engine_mr_create(pair.a.pd, area, LONG_BYTES, (uintptr_t)area, access, &mr), 0);
 	return mr;
+}
+
+static void post_receive(uint32_t length)
+{
+	memset(pair.b.buffer, 0, PAIR_BUFFER_BYTES);
+	side_post_recv(&pair.b, pair.b.qp, 7, 0, length);
 }
 
 static void post_send(const struct engine_mr *mr, uint32_t length)
@@ -104,8 +117,7 @@ static void expect_arrival(uint32_t length)
 
 static void send_and_expect(const struct engine_mr *mr, uint32_t length)
 {
-	memset(pair.b.buffer, 0, PAIR_BUFFER_BYTES);
-	side_post_recv(&pair.b, pair.b.qp, 7, 0, PAIR_BUFFER_BYTES);
+	post_receive(PAIR_BUFFER_BYTES);
 	post_send(mr, length);
 	expect_arrival(length);
 }
@@ -146,7 +158,7 @@ static void who_only_receives_fetches(void **state)
 	struct connection connection = {side_new_qp(&pair.a, &pair.settings),
 					side_new_qp(&pair.b, &pair.settings)};
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
-	struct engine_qp *first_a = pair.a.qp, *first_b = pair.b.qp;
+	const struct connection first = {pair.a.qp, pair.b.qp};
 	struct engine_mr *mr = register_area(0);
 
 	(void)state;
@@ -158,13 +170,11 @@ static void who_only_receives_fetches(void **state)
 	assert_int_equal(engine_qp_modify(connection.to, &attr, SIDE_RTR_MASK), 0);
 	side_connect(&pair.a, connection.from, &pair.b, engine_qp_number(connection.to),
 		     &pair.settings);
-	pair.a.qp = connection.from;
-	pair.b.qp = connection.to;
+	use(&connection);
 	send_and_expect(mr, LONG_BYTES);
 	assert_int_equal(counted(&pair.b, QP_LENT_SENDS), 1);
 	assert_int_equal(engine_mr_destroy(mr), 0);
-	pair.a.qp = first_a;
-	pair.b.qp = first_b;
+	use(&first);
 	pair_disconnect(&connection);
 }
 
@@ -212,8 +222,7 @@ static void *hold_receiver(void *argument)
 
 static void hold(struct holder *holder)
 {
-	memset(pair.b.buffer, 0, PAIR_BUFFER_BYTES);
-	side_post_recv(&pair.b, pair.b.qp, 7, 0, PAIR_BUFFER_BYTES);
+	post_receive(PAIR_BUFFER_BYTES);
 	assert_int_equal(pthread_create(&holder->thread, NULL, hold_receiver, holder), 0);
 	while (!atomic_load(&holder->is_held))
 		sched_yield();
@@ -314,7 +323,7 @@ static void nonsense_is_refused(void **state)
 	uint64_t count = 0;
 
 	(void)state;
-	side_post_recv(&pair.b, pair.b.qp, 7, 0, PAIR_BUFFER_BYTES);
+	post_receive(PAIR_BUFFER_BYTES);
 	/* No such region, or not all of it. */
 	forge_lent(OPCODE_SEND_ONLY, start, key + 0x100, 100), count++;
 	forge_lent(OPCODE_SEND_ONLY, start - 1, key, 100), count++;
@@ -351,24 +360,21 @@ static void what_does_not_fit_ends_the_connection(void **state)
 		{OPCODE_SEND_FIRST, 1025, PAIR_BUFFER_BYTES, IBV_WC_WR_FLUSH_ERR},
 		{OPCODE_SEND_LAST, 1024, PAIR_BUFFER_BYTES, IBV_WC_WR_FLUSH_ERR},
 	};
-	struct engine_qp *first_a = pair.a.qp, *first_b = pair.b.qp;
+	const struct connection first = {pair.a.qp, pair.b.qp};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		struct connection connection = pair_connect_anew(&pair);
 
-		pair.a.qp = connection.from;
-		pair.b.qp = connection.to;
-		memset(pair.b.buffer, 0, PAIR_BUFFER_BYTES);
-		side_post_recv(&pair.b, pair.b.qp, 7, 0, wrong[i].receive);
+		use(&connection);
+		post_receive(wrong[i].receive);
 		forge_lent(wrong[i].operation, (uintptr_t)area, engine_mr_key(mr), wrong[i].length);
 		assert_int_equal(side_wait(&pair.b).status, wrong[i].status);
 		for (uint32_t byte = 0; byte < PAIR_BUFFER_BYTES; byte++)
 			assert_int_equal(pair.b.buffer[byte], 0);
 		pair_disconnect(&connection);
 	}
-	pair.a.qp = first_a;
-	pair.b.qp = first_b;
+	use(&first);
 	assert_int_equal(engine_mr_destroy(mr), 0);
 }
 
