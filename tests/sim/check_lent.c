@@ -29,6 +29,11 @@ static uint32_t psns_of(const struct host_qp *qp, const struct packet *packet)
 	return (packet->payload_bytes - 1) / qp->qp->path.payload_max + 1;
 }
 
+static bool is_last(const struct packet *packet)
+{
+	return opcode_has(opcode_properties_of(packet->opcode), OPCODE_ENDS);
+}
+
 /* --- what leaves --- */
 
 /* Whether the bytes that @packet names are those that it would carry of @operation. */
@@ -63,14 +68,14 @@ static void check_leaving(struct endpoint *end, const struct check_lent_qp *seen
 	const struct operation *operation = find_operation(end, packet);
 	uint32_t bytes_min = end->plan->terms.lending.bytes_min;
 	uint32_t mtu = endpoint_mtu(end);
-	bool ends = opcode_has(opcode_properties_of(packet->opcode), OPCODE_ENDS);
 
 	if (!bytes_min || seen->is_refused)
 		world_fail(end->world, NAME, "PSN %u is lent %s", packet->psn,
 			   bytes_min ? "after a refusal" : "where nothing is");
 	if (!operation || operation->length < bytes_min || packet->lent_key != end->source->key)
 		world_fail(end->world, NAME, "PSN %u lends what is of no such SEND", packet->psn);
-	if (packet->payload_bytes > LENT_BYTES_MAX || (!ends && packet->payload_bytes % mtu != 0))
+	if (packet->payload_bytes > LENT_BYTES_MAX ||
+	    (!is_last(packet) && packet->payload_bytes % mtu != 0))
 		world_fail(end->world, NAME, "PSN %u lends %u bytes", packet->psn,
 			   packet->payload_bytes);
 }
@@ -122,11 +127,10 @@ static void check_executed(const struct host_qp *qp, const struct packet *packet
 /* Also of what is forged: one that cannot be is not even looked for. */
 static void check_length(const struct host_qp *qp, const struct packet *packet, enum reason reason)
 {
-	bool ends = opcode_has(opcode_properties_of(packet->opcode), OPCODE_ENDS);
 	bool is_executed = reason == REASON_NONE &&
 			   psn_is_before(packet->psn, qp->qp->responder.psn_expected);
 
-	if ((is_executed || reason == REASON_DROP_LENT) && !ends &&
+	if ((is_executed || reason == REASON_DROP_LENT) && !is_last(packet) &&
 	    packet->payload_bytes % qp->qp->path.payload_max != 0)
 		world_fail(qp->host->world, NAME, "PSN %u of %u lent bytes is not the last",
 			   packet->psn, packet->payload_bytes);
