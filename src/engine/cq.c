@@ -51,7 +51,7 @@ static struct engine_cq *make(struct engine *engine, const struct engine_cq_attr
 	cq->ignores_overrun = attr->ignores_overrun;
 	cq->has_timestamps = attr->has_timestamps;
 	completion_queue_init(&cq->queue, cq->memory.bytes, attr->capacity);
-	pthread_mutex_init(&cq->lock, NULL);
+	brief_lock_init(&cq->lock);
 	return cq;
 }
 
@@ -109,7 +109,7 @@ int engine_cq_destroy(struct engine_cq *cq)
 			event_queue_purge(cq->channel, cq->object);
 		if (cq->async)
 			event_queue_purge(cq->async, cq->object);
-		pthread_mutex_destroy(&cq->lock);
+		brief_lock_fini(&cq->lock);
 		atomic_fetch_sub(&engine->cq_count, 1);
 		/* The allocator ends with the PD. */
 		queue_memory_give_back(&cq->memory);
@@ -135,7 +135,7 @@ int engine_cq_resize(struct engine_cq *cq, uint32_t capacity)
 	error = take_entries(&unused, "ibv_resize_cq", cq->allocator, capacity);
 	if (error)
 		return error;
-	pthread_mutex_lock(&cq->lock);
+	brief_lock_take(&cq->lock);
 	fits = completion_queue_resize(&cq->queue, unused.bytes, capacity) != NULL;
 	if (fits) {
 		struct queue_memory old = cq->memory;
@@ -143,7 +143,7 @@ int engine_cq_resize(struct engine_cq *cq, uint32_t capacity)
 		cq->memory = unused;
 		unused = old;
 	}
-	pthread_mutex_unlock(&cq->lock);
+	brief_lock_release(&cq->lock);
 	queue_memory_give_back(&unused);
 	if (!fits)
 		return explain_call(-EINVAL, "ibv_resize_cq",
@@ -193,18 +193,18 @@ static void show_count(struct engine_cq *cq)
 
 void cq_purge(struct engine_cq *cq, const struct engine_qp *qp)
 {
-	pthread_mutex_lock(&cq->lock);
+	brief_lock_take(&cq->lock);
 	completion_queue_purge(&cq->queue, qp, return_slots);
 	show_count(cq);
-	pthread_mutex_unlock(&cq->lock);
+	brief_lock_release(&cq->lock);
 }
 
 void cq_purge_srq(struct engine_cq *cq, const struct engine_srq *srq)
 {
-	pthread_mutex_lock(&cq->lock);
+	brief_lock_take(&cq->lock);
 	completion_queue_purge_srq(&cq->queue, &srq->srq, return_slots);
 	show_count(cq);
-	pthread_mutex_unlock(&cq->lock);
+	brief_lock_release(&cq->lock);
 }
 
 /* The CQ's lock is held. False: it is empty. */
@@ -248,13 +248,13 @@ static int take(struct engine_cq *cq, int taken, int count, struct ibv_wc *entri
 {
 	if (looks_empty(cq))
 		return taken;
-	pthread_mutex_lock(&cq->lock);
+	brief_lock_take(&cq->lock);
 	while (taken < count && take_oldest(cq, &entries[taken], NULL))
 		taken++;
 	show_count(cq);
 	if (taken)
 		tell_left_behind(cq);
-	pthread_mutex_unlock(&cq->lock);
+	brief_lock_release(&cq->lock);
 	return taken;
 }
 
@@ -264,10 +264,10 @@ static bool take_one(struct engine_cq *cq, struct engine_completion *completion)
 
 	if (looks_empty(cq))
 		return false;
-	pthread_mutex_lock(&cq->lock);
+	brief_lock_take(&cq->lock);
 	is_taken = take_oldest(cq, &completion->wc, &completion->timestamp_ns);
 	show_count(cq);
-	pthread_mutex_unlock(&cq->lock);
+	brief_lock_release(&cq->lock);
 	return is_taken;
 }
 
@@ -298,10 +298,10 @@ void cq_serve_held_events(struct engine *engine, vbn_time now)
 	while ((timer = timers_pop(&engine->held_events, now, pin_held)) != NULL) {
 		struct engine_cq *cq = cq_of_timer(timer);
 
-		pthread_mutex_lock(&cq->lock);
+		brief_lock_take(&cq->lock);
 		if (completion_queue_hold_ends(&cq->queue))
 			raise_event(cq);
-		pthread_mutex_unlock(&cq->lock);
+		brief_lock_release(&cq->lock);
 		atomic_fetch_sub(&cq->pin_count, 1);
 	}
 }
@@ -314,11 +314,11 @@ int engine_cq_moderate(struct engine_cq *cq, uint32_t count, uint32_t period_us)
 		return -EIO;
 	if (!timers_reserve(&engine->held_events, atomic_load(&engine->cq_count)))
 		return explain_call(-ENOMEM, "ibv_modify_cq", "the process has no memory left");
-	pthread_mutex_lock(&cq->lock);
+	brief_lock_take(&cq->lock);
 	cq->hold_ns = period_us * VBN_MICROSECOND;
 	if (completion_queue_moderate(&cq->queue, period_us ? count : 0))
 		raise_event(cq);
-	pthread_mutex_unlock(&cq->lock);
+	brief_lock_release(&cq->lock);
 	return 0;
 }
 
@@ -449,18 +449,18 @@ int engine_cq_take(struct engine_cq *cq, bool works, struct engine_completion *c
 
 void engine_cq_stop_taking(struct engine_cq *cq)
 {
-	pthread_mutex_lock(&cq->lock);
+	brief_lock_take(&cq->lock);
 	tell_left_behind(cq);
-	pthread_mutex_unlock(&cq->lock);
+	brief_lock_release(&cq->lock);
 }
 
 int engine_cq_arm(struct engine_cq *cq, bool solicited_only)
 {
 	if (engine_is_inherited(cq->engine))
 		return -EIO;
-	pthread_mutex_lock(&cq->lock);
+	brief_lock_take(&cq->lock);
 	completion_queue_arm(&cq->queue, solicited_only);
-	pthread_mutex_unlock(&cq->lock);
+	brief_lock_release(&cq->lock);
 	if (cq->channel) {
 		helper_start(cq->engine);
 		/* Who is going to block works then (deputy.h), and until then has a lease. */

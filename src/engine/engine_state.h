@@ -208,8 +208,8 @@ struct engine_mr {
 struct engine_srq {
 	struct engine *engine;
 	struct engine_pd *pd;
-	pthread_mutex_t *lock; /* its own, or that of its XRC domain */
-	pthread_mutex_t own_lock;
+	struct brief_lock *lock; /* its own, or that of its XRC domain */
+	struct brief_lock own_lock;
 	struct srq srq;
 	struct queue_memory memory; /* of srq; under lock */
 	const struct queue_allocator *allocator;
@@ -230,7 +230,7 @@ struct engine_mw {
 
 struct engine_cq {
 	struct engine *engine;
-	pthread_mutex_t lock;
+	struct brief_lock lock;
 	struct completion_queue queue;
 	_Atomic uint32_t shown_count; /* of entries in it, for who looks without the lock */
 	struct queue_memory memory;   /* of the queue's entries */
@@ -265,7 +265,7 @@ struct qp_listener {
 struct engine_qp {
 	struct engine *engine;
 	struct engine_pd *pd;
-	pthread_mutex_t lock;
+	struct brief_lock lock;
 	struct qp *qp;
 	struct queue_memory memory; /* of *qp */
 	struct qp_slot *slot;
@@ -331,7 +331,7 @@ void srq_leave_xrc(struct engine_xrcd *xrcd);
 static inline void srq_enter(const struct engine_qp *qp)
 {
 	if (qp->srq)
-		pthread_mutex_lock(qp->srq->lock);
+		brief_lock_take(qp->srq->lock);
 	else if (qp->xrcd)
 		srq_enter_xrc(qp->xrcd);
 }

@@ -70,8 +70,8 @@ vbn_time held_acks_next(const struct held_acks *acks)
 static bool lock(struct engine_qp *qp, bool may_wait)
 {
 	if (!may_wait)
-		return pthread_mutex_trylock(&qp->lock) == 0;
-	pthread_mutex_lock(&qp->lock);
+		return brief_lock_try(&qp->lock);
+	brief_lock_take(&qp->lock);
 	return true;
 }
 
@@ -86,7 +86,7 @@ static void serve_place(struct engine_qp *qp, uint32_t index, struct pass *pass,
 		note_answer(qp, false);
 		run_qp(qp, pass);
 	}
-	pthread_mutex_unlock(&qp->lock);
+	brief_lock_release(&qp->lock);
 }
 
 void held_acks_serve(struct engine *engine, struct pass *pass, vbn_time horizon, bool may_wait)

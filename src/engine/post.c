@@ -134,7 +134,7 @@ static struct post_result take_in(struct engine_qp *qp, struct ibv_send_wr *list
 	};
 	struct post_result result;
 
-	pthread_mutex_lock(&qp->lock);
+	brief_lock_take(&qp->lock);
 	qp_grant_direct(qp->qp, DIRECT_STEP_BYTES);
 	result = post_sends(qp, list, form, &core);
 	if (result.error && form == POST_ALL_OR_NOTHING)
@@ -144,7 +144,7 @@ static struct post_result take_in(struct engine_qp *qp, struct ibv_send_wr *list
 		engine_call_begin(engine);
 		run(qp, core.copier);
 	}
-	pthread_mutex_unlock(&qp->lock);
+	brief_lock_release(&qp->lock);
 	if (result.is_done)
 		return result;
 	progress_after_send(engine);
@@ -216,7 +216,7 @@ int engine_post_recv(struct engine_qp *qp, struct ibv_recv_wr *list, struct ibv_
 		*bad = list;
 		return EIO;
 	}
-	pthread_mutex_lock(&qp->lock);
+	brief_lock_take(&qp->lock);
 	for (; list && !error; list = error ? list : list->next) {
 		error = qp_post_recv(qp->qp, list, &complaint);
 		if (error)
@@ -231,6 +231,6 @@ int engine_post_recv(struct engine_qp *qp, struct ibv_recv_wr *list, struct ibv_
 		run_qp(qp, pass);
 		pass_end(pass);
 	}
-	pthread_mutex_unlock(&qp->lock);
+	brief_lock_release(&qp->lock);
 	return error;
 }

@@ -152,12 +152,12 @@ static void serve_deadlines(struct engine *engine, struct pass *pass)
 		if (!timer)
 			return;
 		qp = qp_of_timer(timer);
-		pthread_mutex_lock(&qp->lock);
+		brief_lock_take(&qp->lock);
 		if (qp->flow && qp->qp->requester.retry_deadline <= pass->core.now)
 			membership_suspect(engine, qp->flow);
 		qp_deadline(qp->qp, &pass->core);
 		run_qp(qp, pass);
-		pthread_mutex_unlock(&qp->lock);
+		brief_lock_release(&qp->lock);
 		pin_slot_unpin(&qp->slot->pin);
 	}
 }

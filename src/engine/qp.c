@@ -182,7 +182,7 @@ int engine_qp_create(struct engine_pd *pd, struct engine_qp_attr *attr, struct e
 	created->signals_all = attr->signals_all;
 	error = make_core(created, attr);
 	if (!error) {
-		pthread_mutex_init(&created->lock, NULL);
+		brief_lock_init(&created->lock);
 		error = take_number(engine, created);
 	}
 	if (error) {
@@ -279,10 +279,10 @@ int engine_qp_modify(struct engine_qp *qp, const struct ibv_qp_attr *attr, int m
 		return -EIO;
 	fault_guard_look_again();
 	pass = pass_begin(engine);
-	pthread_mutex_lock(&qp->lock);
+	brief_lock_take(&qp->lock);
 	error = modify_locked(qp, attr, mask, pass);
 	is_near = qp->direct.is_on;
-	pthread_mutex_unlock(&qp->lock);
+	brief_lock_release(&qp->lock);
 	pass_end(pass);
 	if (!error && is_near && (mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RTR)
 		regions_come_near(qp->pd);
@@ -297,7 +297,7 @@ int engine_qp_modify(struct engine_qp *qp, const struct ibv_qp_attr *attr, int m
 void engine_qp_query(struct engine_qp *qp, struct ibv_qp_attr *attr,
 		     struct ibv_qp_init_attr *init_attr)
 {
-	pthread_mutex_lock(&qp->lock);
+	brief_lock_take(&qp->lock);
 	if (attr)
 		qp_query(qp->qp, attr);
 	if (init_attr) {
@@ -305,17 +305,17 @@ void engine_qp_query(struct engine_qp *qp, struct ibv_qp_attr *attr,
 		init_attr->qp_type = qp->qp->type;
 		init_attr->sq_sig_all = qp->signals_all;
 	}
-	pthread_mutex_unlock(&qp->lock);
+	brief_lock_release(&qp->lock);
 }
 
 enum ibv_qp_state engine_qp_state(const struct engine_qp *qp)
 {
-	pthread_mutex_t *lock = (pthread_mutex_t *)&qp->lock;
+	struct brief_lock *lock = (struct brief_lock *)&qp->lock;
 	enum ibv_qp_state state;
 
-	pthread_mutex_lock(lock);
+	brief_lock_take(lock);
 	state = qp->qp->state;
-	pthread_mutex_unlock(lock);
+	brief_lock_release(lock);
 	return state;
 }
 
@@ -324,9 +324,9 @@ static void send_owed_ack(struct engine_qp *qp)
 {
 	struct pass *pass = pass_begin(qp->engine);
 
-	pthread_mutex_lock(&qp->lock);
+	brief_lock_take(&qp->lock);
 	run_owed_ack(qp, pass);
-	pthread_mutex_unlock(&qp->lock);
+	brief_lock_release(&qp->lock);
 	pass_end(pass);
 }
 
@@ -341,11 +341,11 @@ static void withdraw(struct engine_qp *qp)
 {
 	send_owed_ack(qp);
 	pin_slot_retire(&qp->slot->pin);
-	pthread_mutex_lock(&qp->lock);
+	brief_lock_take(&qp->lock);
 	unset_timers(qp);
 	direct_disconnect(qp);
 	qp->qp->path.reach = NULL;
-	pthread_mutex_unlock(&qp->lock);
+	brief_lock_release(&qp->lock);
 	while (!pin_slot_is_idle(&qp->slot->pin))
 		sched_yield();
 	/* Whoever still had it pinned may have set the timer again. */
@@ -387,7 +387,7 @@ int engine_qp_destroy(struct engine_qp *qp)
 		qp->slot->freed_at = clock_now();
 		pin_table_release(&engine->qps, &qp->slot->pin);
 		pthread_mutex_unlock(&engine->qps_lock);
-		pthread_mutex_destroy(&qp->lock);
+		brief_lock_fini(&qp->lock);
 		atomic_fetch_sub(&qp->send_cq->user_count, 1);
 		atomic_fetch_sub(&qp->recv_cq->user_count, 1);
 		if (qp->srq)

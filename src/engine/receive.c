@@ -69,9 +69,9 @@ static void run_touched(struct pass *pass)
 	for (uint32_t i = 0; i < pass->touched_count; i++) {
 		struct engine_qp *qp = pass->touched[i];
 
-		pthread_mutex_lock(&qp->lock);
+		brief_lock_take(&qp->lock);
 		run_fed(qp, pass);
-		pthread_mutex_unlock(&qp->lock);
+		brief_lock_release(&qp->lock);
 		pin_slot_unpin(&qp->slot->pin);
 	}
 	pass->touched_count = 0;
@@ -119,7 +119,7 @@ static void close_open(struct receiver *receiver)
 	if (!receiver->open)
 		return;
 	hand_over(receiver);
-	pthread_mutex_unlock(&receiver->open->lock);
+	brief_lock_release(&receiver->open->lock);
 	receiver->open = NULL;
 }
 
@@ -129,7 +129,7 @@ static void open_pinned(struct receiver *receiver, struct engine_qp *qp)
 	const struct engine_cq *polled = receiver->pass->audience.cq;
 
 	receiver->open_index = touch(receiver->pass, qp);
-	pthread_mutex_lock(&qp->lock);
+	brief_lock_take(&qp->lock);
 	receiver->open = qp;
 	receiver->open_count = 0;
 	receiver->has_poller = polled && (polled == qp->recv_cq || polled == qp->send_cq);
@@ -158,7 +158,7 @@ static void run_open(struct receiver *receiver)
 
 	hand_over(receiver);
 	run_fed(qp, pass);
-	pthread_mutex_unlock(&qp->lock);
+	brief_lock_release(&qp->lock);
 	pass->touched[receiver->open_index] = pass->touched[--pass->touched_count];
 	pin_slot_unpin(&qp->slot->pin);
 	receiver->open = NULL;

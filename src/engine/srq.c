@@ -37,16 +37,16 @@ struct engine_cq *srq_cq_of(const struct engine_qp *qp, const struct completion 
 void srq_leave_locked(struct engine_srq *srq)
 {
 	srq_raise_event(srq);
-	pthread_mutex_unlock(srq->lock);
+	brief_lock_release(srq->lock);
 }
 
 void srq_return_slot(struct srq *core, uint32_t slot)
 {
 	struct engine_srq *srq = srq_of(core);
 
-	pthread_mutex_lock(srq->lock);
+	brief_lock_take(srq->lock);
 	srq_release(&srq->srq, slot);
-	pthread_mutex_unlock(srq->lock);
+	brief_lock_release(srq->lock);
 }
 
 static int check_limit(const char *call, const char *name, uint32_t value, uint32_t least,
@@ -86,7 +86,7 @@ static int make(struct engine_pd *pd, const struct engine_srq_attr *attr, struct
 		return error;
 	}
 	srq_init(&created->srq, created->memory.bytes, attr->wr_max, attr->sge_max, pd->number);
-	pthread_mutex_init(&created->own_lock, NULL);
+	brief_lock_init(&created->own_lock);
 	created->lock = &created->own_lock;
 	created->cq = attr->cq;
 	if (attr->xrcd && !xrc_add_srq(attr->xrcd, created)) {
@@ -141,7 +141,7 @@ int engine_srq_destroy(struct engine_srq *srq)
 					    "reset the QP first");
 		if (srq->async)
 			event_queue_purge(srq->async, srq->object);
-		pthread_mutex_destroy(&srq->own_lock);
+		brief_lock_fini(&srq->own_lock);
 		/* The allocator ends with the PD. */
 		queue_memory_give_back(&srq->memory);
 		atomic_fetch_sub(&srq->pd->user_count, 1);
@@ -213,7 +213,7 @@ int engine_srq_modify(struct engine_srq *srq, const struct ibv_srq_attr *attr, i
 		error = take_memory(srq, "ibv_modify_srq", attr->max_wr, srq->srq.sge_max, &memory);
 	if (error)
 		return error;
-	pthread_mutex_lock(srq->lock);
+	brief_lock_take(srq->lock);
 	error = check_armed_limit(srq, attr, mask);
 	if (!error && mask & IBV_SRQ_MAX_WR)
 		error = resize(srq, attr->max_wr, &memory);
@@ -226,13 +226,13 @@ int engine_srq_modify(struct engine_srq *srq, const struct ibv_srq_attr *attr, i
 
 void engine_srq_query(struct engine_srq *srq, struct ibv_srq_attr *attr)
 {
-	pthread_mutex_lock(srq->lock);
+	brief_lock_take(srq->lock);
 	*attr = (struct ibv_srq_attr){
 		.max_wr = srq->srq.wr_max,
 		.max_sge = srq->srq.sge_max,
 		.srq_limit = srq->srq.limit,
 	};
-	pthread_mutex_unlock(srq->lock);
+	brief_lock_release(srq->lock);
 }
 
 int engine_srq_post(struct engine_srq *srq, struct ibv_recv_wr *list, struct ibv_recv_wr **bad)
@@ -244,13 +244,13 @@ int engine_srq_post(struct engine_srq *srq, struct ibv_recv_wr *list, struct ibv
 		*bad = list;
 		return EIO;
 	}
-	pthread_mutex_lock(srq->lock);
+	brief_lock_take(srq->lock);
 	for (; list && !error; list = error ? list : list->next) {
 		error = srq_post(&srq->srq, list, &complaint);
 		if (error)
 			*bad = list;
 	}
-	pthread_mutex_unlock(srq->lock);
+	brief_lock_release(srq->lock);
 	if (error && explain_is_on(LOG_ERROR))
 		explain_call(error, "ibv_post_srq_recv", "%s (%llu, limit %llu)",
 			     reason_text(complaint.reason), (unsigned long long)complaint.length,

@@ -19,7 +19,7 @@ struct pushing {
 static void let_go(struct pushing *pushing)
 {
 	if (pushing->cq)
-		pthread_mutex_unlock(&pushing->cq->lock);
+		brief_lock_release(&pushing->cq->lock);
 	pushing->cq = NULL;
 }
 
@@ -30,7 +30,7 @@ static void take_hold(struct pushing *pushing, struct engine_cq *cq)
 	let_go(pushing);
 	if (pushing->pass && cq == pushing->pass->audience.cq)
 		pushing->pass->has_told = true;
-	pthread_mutex_lock(&cq->lock);
+	brief_lock_take(&cq->lock);
 	pushing->cq = cq;
 }
 

@@ -8,21 +8,21 @@
 void timers_init(struct timers *timers)
 {
 	*timers = (struct timers){.next = VBN_TIME_NEVER};
-	pthread_mutex_init(&timers->lock, NULL);
+	brief_lock_init(&timers->lock);
 }
 
 void timers_fini(struct timers *timers)
 {
 	VBN_ASSERT(timers->count == 0);
 	free(timers->heap);
-	pthread_mutex_destroy(&timers->lock);
+	brief_lock_fini(&timers->lock);
 }
 
 bool timers_reserve(struct timers *timers, uint32_t count)
 {
 	bool is_enough = true;
 
-	pthread_mutex_lock(&timers->lock);
+	brief_lock_take(&timers->lock);
 	if (count > timers->capacity) {
 		uint32_t capacity = count < 64 ? 64 : 2 * count;
 		struct timer **heap = realloc(timers->heap, capacity * sizeof(struct timer *));
@@ -33,7 +33,7 @@ bool timers_reserve(struct timers *timers, uint32_t count)
 			timers->capacity = capacity;
 		}
 	}
-	pthread_mutex_unlock(&timers->lock);
+	brief_lock_release(&timers->lock);
 	return is_enough;
 }
 
@@ -97,7 +97,7 @@ static void publish_next(struct timers *timers)
 
 void timers_set(struct timers *timers, struct timer *timer, vbn_time deadline)
 {
-	pthread_mutex_lock(&timers->lock);
+	brief_lock_take(&timers->lock);
 	if (deadline == VBN_TIME_NEVER) {
 		if (timer->index)
 			remove_at(timers, timer->index - 1);
@@ -112,7 +112,7 @@ void timers_set(struct timers *timers, struct timer *timer, vbn_time deadline)
 		sift_down(timers, timer->index - 1);
 	}
 	publish_next(timers);
-	pthread_mutex_unlock(&timers->lock);
+	brief_lock_release(&timers->lock);
 }
 
 bool timers_set_at_latest(struct timers *timers, struct timer *timer, vbn_time deadline)
@@ -130,7 +130,7 @@ struct timer *timers_pop(struct timers *timers, vbn_time now, bool (*pin)(struct
 
 	if (timers_next(timers) > now)
 		return NULL;
-	pthread_mutex_lock(&timers->lock);
+	brief_lock_take(&timers->lock);
 	while (timers->count && timers->heap[0]->deadline <= now) {
 		struct timer *first = timers->heap[0];
 
@@ -141,6 +141,6 @@ struct timer *timers_pop(struct timers *timers, vbn_time now, bool (*pin)(struct
 		}
 	}
 	publish_next(timers);
-	pthread_mutex_unlock(&timers->lock);
+	brief_lock_release(&timers->lock);
 	return timer;
 }

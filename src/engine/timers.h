@@ -7,12 +7,12 @@
 #ifndef VBN_ENGINE_TIMERS_H
 #define VBN_ENGINE_TIMERS_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/time.h"
+#include "link/brief_lock.h"
 
 struct timer {
 	vbn_time deadline;
@@ -20,7 +20,7 @@ struct timer {
 };
 
 struct timers {
-	pthread_mutex_t lock;
+	struct brief_lock lock;
 	struct timer **heap;
 	uint32_t count, capacity;
 	_Atomic vbn_time next; /* of the earliest; NEVER when empty */

@@ -54,7 +54,7 @@ int engine_xrcd_create(struct engine *engine, int fd, struct engine_xrcd **xrcd)
 	}
 	created->engine = engine;
 	pthread_mutex_init(&created->srqs_lock, NULL);
-	pthread_mutex_init(&created->lock, NULL);
+	brief_lock_init(&created->lock);
 	pthread_mutex_init(&created->qps_lock, NULL);
 	*xrcd = created;
 	return 0;
@@ -69,7 +69,7 @@ int engine_xrcd_destroy(struct engine_xrcd *xrcd)
 				"%u SRQs and QPs use the XRC domain; destroy them first",
 				atomic_load(&xrcd->user_count));
 		pthread_mutex_destroy(&xrcd->srqs_lock);
-		pthread_mutex_destroy(&xrcd->lock);
+		brief_lock_fini(&xrcd->lock);
 		pthread_mutex_destroy(&xrcd->qps_lock);
 	}
 	engine_cq_destroy(xrcd->cq);
@@ -94,7 +94,7 @@ bool xrc_add_srq(struct engine_xrcd *xrcd, struct engine_srq *srq)
 	bool has_room;
 
 	pthread_mutex_lock(&xrcd->srqs_lock);
-	pthread_mutex_lock(&xrcd->lock);
+	brief_lock_take(&xrcd->lock);
 	has_room = xrc_domain_add(&xrcd->domain, &srq->srq, random_number());
 	if (has_room) {
 		srq->xrcd = xrcd;
@@ -103,7 +103,7 @@ bool xrc_add_srq(struct engine_xrcd *xrcd, struct engine_srq *srq)
 		atomic_fetch_add(&xrcd->user_count, 1);
 		atomic_fetch_add(&srq->cq->user_count, 1);
 	}
-	pthread_mutex_unlock(&xrcd->lock);
+	brief_lock_release(&xrcd->lock);
 	pthread_mutex_unlock(&xrcd->srqs_lock);
 	return has_room;
 }
@@ -116,8 +116,8 @@ static void wait_for_qps(struct engine_xrcd *xrcd)
 	pthread_mutex_lock(&xrcd->qps_lock);
 	LIST_FOREACH(qp, &xrcd->qps, next)
 	{
-		pthread_mutex_lock(&qp->lock);
-		pthread_mutex_unlock(&qp->lock);
+		brief_lock_take(&qp->lock);
+		brief_lock_release(&qp->lock);
 	}
 	pthread_mutex_unlock(&xrcd->qps_lock);
 }
@@ -128,13 +128,13 @@ bool xrc_withdraw_srq(struct engine_srq *srq)
 	bool is_idle;
 
 	pthread_mutex_lock(&xrcd->srqs_lock);
-	pthread_mutex_lock(&xrcd->lock);
+	brief_lock_take(&xrcd->lock);
 	is_idle = srq->srq.taken_count == 0;
 	if (is_idle) {
 		xrc_domain_remove(&xrcd->domain, &srq->srq);
 		LIST_REMOVE(srq, next);
 	}
-	pthread_mutex_unlock(&xrcd->lock);
+	brief_lock_release(&xrcd->lock);
 	pthread_mutex_unlock(&xrcd->srqs_lock);
 	if (!is_idle)
 		return false;
@@ -204,9 +204,9 @@ int engine_qp_open(struct engine_xrcd *xrcd, uint32_t number, struct event_queue
 	pthread_mutex_lock(&xrcd->qps_lock);
 	*qp = find_qp(xrcd, number);
 	if (*qp) {
-		pthread_mutex_lock(&(*qp)->lock);
+		brief_lock_take(&(*qp)->lock);
 		LIST_INSERT_HEAD(&(*qp)->listeners, listener, next);
-		pthread_mutex_unlock(&(*qp)->lock);
+		brief_lock_release(&(*qp)->lock);
 	}
 	pthread_mutex_unlock(&xrcd->qps_lock);
 	if (*qp)
@@ -252,9 +252,9 @@ static void drop_handle(struct engine_qp *qp, const void *object)
 	struct qp_listener *listener = find_listener(qp, object);
 	struct event_queue *async = listener->async;
 
-	pthread_mutex_lock(&qp->lock);
+	brief_lock_take(&qp->lock);
 	drop_listener(qp, listener);
-	pthread_mutex_unlock(&qp->lock);
+	brief_lock_release(&qp->lock);
 	if (async)
 		event_queue_purge(async, object);
 }
@@ -321,7 +321,7 @@ void xrc_purge(const struct engine_qp *qp)
 
 void srq_enter_xrc(struct engine_xrcd *xrcd)
 {
-	pthread_mutex_lock(&xrcd->lock);
+	brief_lock_take(&xrcd->lock);
 }
 
 void srq_leave_xrc(struct engine_xrcd *xrcd)
@@ -330,5 +330,5 @@ void srq_leave_xrc(struct engine_xrcd *xrcd)
 
 	LIST_FOREACH(srq, &xrcd->srqs, next)
 	srq_raise_event(srq);
-	pthread_mutex_unlock(&xrcd->lock);
+	brief_lock_release(&xrcd->lock);
 }

@@ -29,7 +29,7 @@ struct engine_xrcd {
 
 	/* Before lock, and no QP's lock is taken under it. */
 	pthread_mutex_t srqs_lock;
-	pthread_mutex_t lock; /* of the domain and its SRQs */
+	struct brief_lock lock; /* of the domain and its SRQs */
 	struct xrc_domain domain;
 	LIST_HEAD(, engine_srq) srqs; /* written under both */
 

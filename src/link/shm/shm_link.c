@@ -30,6 +30,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "link/brief_lock.h"
 #include "link/clock.h"
 #include "link/link.h"
 #include "link/shm/ring.h"
@@ -65,7 +66,7 @@ struct peer {
 	/* Set when the number is attached first, before it is listed. */
 	struct ring *outbound, *inbound;
 
-	pthread_mutex_t lock;
+	struct brief_lock lock;
 	struct link_shm_name wake_name; /* under lock, as the rest of these */
 	uint32_t generation;
 	bool is_dead;
@@ -227,12 +228,12 @@ static void shm_send(struct link *link, const struct link_route *route, struct s
 	(void)now;
 	if (!peer)
 		return;
-	pthread_mutex_lock(&peer->lock);
+	brief_lock_take(&peer->lock);
 	if (is_reached(peer, route->path.peer_generation)) {
 		write_batch(peer, route, batch);
 		wake_reader(shm, peer);
 	}
-	pthread_mutex_unlock(&peer->lock);
+	brief_lock_release(&peer->lock);
 }
 
 static struct peer *peer_of(struct link_outlet *outlet)
@@ -247,13 +248,13 @@ static struct link_outlet *shm_begin(struct link *link, const struct link_route 
 
 	if (!peer)
 		return NULL;
-	pthread_mutex_lock(&peer->lock);
+	brief_lock_take(&peer->lock);
 	if (is_reached(peer, route->path.peer_generation) &&
 	    !atomic_load_explicit(&peer->has_overflow, memory_order_relaxed)) {
 		ring_writer_prepare(&peer->writer);
 		return (struct link_outlet *)peer;
 	}
-	pthread_mutex_unlock(&peer->lock);
+	brief_lock_release(&peer->lock);
 	return NULL;
 }
 
@@ -274,18 +275,18 @@ static void shm_end(struct link *link, struct link_outlet *outlet)
 	struct peer *peer = peer_of(outlet);
 
 	wake_reader(shm_of(link), peer);
-	pthread_mutex_unlock(&peer->lock);
+	brief_lock_release(&peer->lock);
 }
 
 /* The reader has made room, perhaps. */
 static void send_overflows(struct shm_link *shm, struct peer *peer)
 {
-	pthread_mutex_lock(&peer->lock);
+	brief_lock_take(&peer->lock);
 	if (atomic_load(&peer->has_overflow)) {
 		flush_overflows(peer);
 		wake_reader(shm, peer);
 	}
-	pthread_mutex_unlock(&peer->lock);
+	brief_lock_release(&peer->lock);
 }
 
 /* Bytes that have no room now. */
@@ -298,9 +299,9 @@ static size_t move_all(struct shm_link *shm)
 		struct peer *peer = &shm->peers[shm->numbers[i]];
 
 		send_overflows(shm, peer);
-		pthread_mutex_lock(&peer->lock);
+		brief_lock_take(&peer->lock);
 		left += peer->overflow_bytes;
-		pthread_mutex_unlock(&peer->lock);
+		brief_lock_release(&peer->lock);
 	}
 	return left;
 }
@@ -331,12 +332,12 @@ static int shm_open_route(struct link *link, const struct link_path *path, struc
 	route->source_port = (uint16_t)(0xc000 | (path->entropy & 0x3fff));
 	if (!peer)
 		return -EHOSTUNREACH;
-	pthread_mutex_lock(&peer->lock);
+	brief_lock_take(&peer->lock);
 	if (is_reached(peer, path->peer_generation))
 		route->ring_path = ring_writer_path(&peer->writer, path);
 	else
 		error = -EHOSTUNREACH;
-	pthread_mutex_unlock(&peer->lock);
+	brief_lock_release(&peer->lock);
 	return route->ring_path == RING_PATHS ? -ENOBUFS : error;
 }
 
@@ -372,10 +373,10 @@ static void tell_writer(struct shm_link *shm, struct peer *peer)
 	peer->told_position = position;
 	if (!ring_reader_must_tell(&peer->reader))
 		return;
-	pthread_mutex_lock(&peer->lock);
+	brief_lock_take(&peer->lock);
 	if (!peer->is_dead && ring_writer_must_wake(&peer->writer))
 		wake(shm, &peer->wake_name);
-	pthread_mutex_unlock(&peer->lock);
+	brief_lock_release(&peer->lock);
 }
 
 /* Once: what the peer goes on writing is lost, and its connections end as if it were silent. */
@@ -445,14 +446,6 @@ static bool has_packet(const struct shm_link *shm)
 	return false;
 }
 
-/* The other thread of a core has it to itself for that long. */
-static void pause_briefly(void)
-{
-#ifdef __x86_64__
-	__builtin_ia32_pause();
-#endif
-}
-
 bool link_shm_has_packet(const struct link *link, uint32_t looks)
 {
 	const struct shm_link *shm = (const struct shm_link *)link;
@@ -460,7 +453,7 @@ bool link_shm_has_packet(const struct link *link, uint32_t looks)
 	while (looks--) {
 		if (has_packet(shm))
 			return true;
-		pause_briefly();
+		brief_pause();
 	}
 	return false;
 }
@@ -587,13 +580,13 @@ void link_shm_attach(struct link *link, const struct link_shm_peer *facts)
 	struct peer *peer = &shm->peers[facts->number];
 
 	pthread_mutex_lock(&shm->arm_lock);
-	pthread_mutex_lock(&peer->lock);
+	brief_lock_take(&peer->lock);
 	if (!peer->outbound)
 		list_peer(shm, peer, facts);
 	else if (peer->generation != facts->generation)
 		begin_peer(shm, peer, facts);
 	ring_set_asleep(peer->inbound, shm->armed_count != 0);
-	pthread_mutex_unlock(&peer->lock);
+	brief_lock_release(&peer->lock);
 	pthread_mutex_unlock(&shm->arm_lock);
 }
 
@@ -603,12 +596,12 @@ void link_shm_peer_died(struct link *link, uint32_t number, uint32_t generation)
 
 	if (!peer)
 		return;
-	pthread_mutex_lock(&peer->lock);
+	brief_lock_take(&peer->lock);
 	if (peer->generation == generation) {
 		peer->is_dead = true;
 		drop_overflows(peer);
 	}
-	pthread_mutex_unlock(&peer->lock);
+	brief_lock_release(&peer->lock);
 }
 
 const _Atomic vbn_time *link_shm_served_at(const struct link *link, uint32_t number)
@@ -624,7 +617,7 @@ static void shm_close(struct link *link)
 
 	for (uint32_t i = 0; i < LINK_SHM_PEERS_MAX; i++) {
 		drop_overflows(&shm->peers[i]);
-		pthread_mutex_destroy(&shm->peers[i].lock);
+		brief_lock_fini(&shm->peers[i].lock);
 	}
 	pthread_mutex_destroy(&shm->arm_lock);
 	free(shm);
@@ -670,7 +663,7 @@ int link_shm_open(const struct link_shm_options *options, struct link **link)
 	shm->options = *options;
 	pthread_mutex_init(&shm->arm_lock, NULL);
 	for (uint32_t i = 0; i < LINK_SHM_PEERS_MAX; i++) {
-		pthread_mutex_init(&shm->peers[i].lock, NULL);
+		brief_lock_init(&shm->peers[i].lock);
 		STAILQ_INIT(&shm->peers[i].overflows);
 	}
 	*link = &shm->link;

@@ -175,9 +175,9 @@ static uint32_t queued(struct engine_cq *cq)
 {
 	uint32_t count;
 
-	pthread_mutex_lock(&cq->lock);
+	brief_lock_take(&cq->lock);
 	count = cq->queue.count;
-	pthread_mutex_unlock(&cq->lock);
+	brief_lock_release(&cq->lock);
 	return count;
 }
 

@@ -212,11 +212,11 @@ static void *hold_receiver(void *argument)
 {
 	struct holder *holder = argument;
 
-	pthread_mutex_lock(&pair.b.qp->lock);
+	brief_lock_take(&pair.b.qp->lock);
 	atomic_store(&holder->is_held, true);
 	while (!atomic_load(&holder->must_end))
 		sched_yield();
-	pthread_mutex_unlock(&pair.b.qp->lock);
+	brief_lock_release(&pair.b.qp->lock);
 	return NULL;
 }
 

@@ -269,9 +269,9 @@ static uint32_t used_count(struct crowd *crowd)
 {
 	uint32_t count;
 
-	pthread_mutex_lock(crowd->srq->lock);
+	brief_lock_take(crowd->srq->lock);
 	count = crowd->srq->srq.used_count;
-	pthread_mutex_unlock(crowd->srq->lock);
+	brief_lock_release(crowd->srq->lock);
 	return count;
 }
 
