@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 
 #include "engine/engine_state.h"
+#include "memory/copy.h"
 #include "wire/lent.h"
 
 #define LONG_BYTES (200u << 10)
@@ -279,6 +280,48 @@ static void a_failed_qp_lends_nothing_any_more(void **state)
 	assert_int_equal(engine_mr_destroy(mr), 0);
 }
 
+static struct engine_mr *lent_region; /* that goes while it is copied */
+
+static size_t copy_and_lose(void *target, const void *source, size_t length)
+{
+	hide(lent_region);
+	return copier_direct.copy(target, source, length);
+}
+
+static bool fetch(const struct copier *copier)
+{
+	struct reach *reach = pair.b.qp->qp->path.reach;
+	const struct held_piece piece = {.host = pair.b.buffer, .length = LONG_BYTES};
+	const struct reach_step step = {
+		.is_read = true,
+		.key = engine_mr_key(lent_region),
+		.address = (uintptr_t)area,
+		.length = LONG_BYTES,
+		.pieces = &piece,
+		.piece_count = 1,
+		.bytes = LONG_BYTES,
+		.copier = copier,
+	};
+
+	return reach->fetch(reach, &step);
+}
+
+/* Its bytes may have been somebody else's already. Only shared pages are copied by the copier. */
+static void what_is_taken_back_during_the_copy_is_not_had(void **state)
+{
+	struct copier loser = copier_direct;
+
+	(void)state;
+	lent_region = register_area(IBV_ACCESS_REMOTE_READ);
+	loser.copy = copy_and_lose;
+	/* Connected and known, as after a SEND. */
+	send_and_expect(lent_region, LONG_BYTES);
+	assert_true(fetch(&copier_direct));
+	if (lent_region->adoption == ADOPTION_DONE)
+		assert_false(fetch(&loser));
+	assert_int_equal(engine_mr_destroy(lent_region), 0);
+}
+
 /* --- nonsense --- */
 
 /* As if A had sent it, behind its back. */
@@ -391,6 +434,7 @@ int main(void)
 		BY_BOTH(what_is_not_found_comes_by_packets),
 		BY_BOTH(what_is_deregistered_meanwhile_is_not_sent),
 		BY_BOTH(a_failed_qp_lends_nothing_any_more),
+		BY_SHARING(what_is_taken_back_during_the_copy_is_not_had),
 		BY_BOTH(nonsense_is_refused),
 		BY_BOTH(what_does_not_fit_ends_the_connection),
 	};
