@@ -68,6 +68,17 @@ struct moved_file {
 	ino_t inode;
 };
 
+/*
+ * A part of an area that is moved in one go. It does not go beyond a multiple of PIECE_BYTES, so
+ * that where huge pages are wished for it has them again, and tables of pages are moved as wholes.
+ */
+#define PIECE_BYTES ((size_t)2 << 20)
+struct piece {
+	uintptr_t start;
+	size_t length;
+	uint64_t offset; /* in the file */
+};
+
 bool moved_file_of(int fd, struct moved_file *file);
 /* The area's pages come from @reopened afterwards. False: it is as it was. */
 bool move_there(const struct adopted_area *area, int reopened);

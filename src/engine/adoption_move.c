@@ -35,7 +35,6 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-#define PIECE_BYTES ((size_t)2 << 20)
 #define PIECE_PAGES_MAX (PIECE_BYTES / 4096)
 #define PAGE_IS_PRESENT (1ull << 63)
 #define PAGE_IS_SWAPPED (1ull << 62)
@@ -83,85 +82,105 @@ static bool read_all(int fd, uintptr_t to, size_t length, uint64_t offset)
 	return true;
 }
 
-/* --- there --- */
+/* --- pieces --- */
 
-/* A part of an area, with what is present of it. */
-struct piece {
-	uintptr_t start;
-	size_t length;
-	uint64_t offset;
-	size_t page_count, present_count;
-	uint64_t pages[PIECE_PAGES_MAX];
+/* What is moved: to and fro by one of these for all pieces. */
+struct move {
+	const struct adopted_area *area;
+	const struct moved_file *file;
 };
 
-static void look_at_pages(struct piece *piece, int pagemap)
+static size_t smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* The first piece of @length bytes that lie at @start, and in the file at @offset. */
+static struct piece first_piece(uintptr_t start, size_t length, uint64_t offset)
+{
+	return (struct piece){start, smaller(length, PIECE_BYTES - start % PIECE_BYTES), offset};
+}
+
+static bool map_shared(const struct piece *piece, int fd, int flags)
+{
+	return mmap((void *)piece->start, piece->length, RIGHTS_ALL, MAP_FIXED | MAP_SHARED | flags,
+		    fd, (off_t)piece->offset) != MAP_FAILED;
+}
+
+static bool is_mapped(const struct piece *piece)
+{
+	return msync((void *)piece->start, piece->length, MS_ASYNC) == 0 || errno != ENOMEM;
+}
+
+/* --- there --- */
+
+/* What is present of a piece. */
+struct pages {
+	size_t count, present_count;
+	uint64_t states[PIECE_PAGES_MAX];
+};
+
+static void look_at_pages(const struct piece *piece, struct pages *pages, int pagemap)
 {
 	size_t page = adoption_page_size(), bytes;
 
-	piece->page_count = piece->length / page;
-	piece->present_count = 0;
-	bytes = piece->page_count * sizeof(piece->pages[0]);
+	pages->count = piece->length / page;
+	pages->present_count = 0;
+	bytes = pages->count * sizeof(pages->states[0]);
 	if (pagemap < 0 ||
-	    pread(pagemap, piece->pages, bytes,
-		  (off_t)(piece->start / page * sizeof(piece->pages[0]))) != (ssize_t)bytes)
-		memset(piece->pages, 0xff, bytes);
-	for (size_t i = 0; i < piece->page_count; i++)
-		piece->present_count += (piece->pages[i] & (PAGE_IS_PRESENT | PAGE_IS_SWAPPED)) !=
+	    pread(pagemap, pages->states, bytes,
+		  (off_t)(piece->start / page * sizeof(pages->states[0]))) != (ssize_t)bytes)
+		memset(pages->states, 0xff, bytes);
+	for (size_t i = 0; i < pages->count; i++)
+		pages->present_count += (pages->states[i] & (PAGE_IS_PRESENT | PAGE_IS_SWAPPED)) !=
 					0;
 }
 
 /* The next run of pages that are present, from *@first on. False: there is none. */
-static bool next_run(const struct piece *piece, size_t *first, size_t *count)
+static bool next_run(const struct pages *pages, size_t *first, size_t *count)
 {
 	const uint64_t is_there = PAGE_IS_PRESENT | PAGE_IS_SWAPPED;
 	size_t i = *first;
 
-	while (i < piece->page_count && !(piece->pages[i] & is_there))
+	while (i < pages->count && !(pages->states[i] & is_there))
 		i++;
 	*first = i;
-	while (i < piece->page_count && (piece->pages[i] & is_there))
+	while (i < pages->count && (pages->states[i] & is_there))
 		i++;
 	*count = i - *first;
 	return *count != 0;
 }
 
-static bool write_piece(const struct piece *piece, int fd)
+static bool write_piece(const struct piece *piece, const struct pages *pages, int fd)
 {
 	size_t page = adoption_page_size(), first = 0, count;
 
-	for (; next_run(piece, &first, &count); first += count)
+	for (; next_run(pages, &first, &count); first += count)
 		if (!write_all(fd, piece->start + first * page, count * page,
 			       piece->offset + first * page))
 			return false;
 	return true;
 }
 
-static void populate(const struct piece *piece)
+static void populate(const struct piece *piece, const struct pages *pages)
 {
 	size_t page = adoption_page_size(), first = 0, count;
 
 	/* Older kernels refuse; then the first touch does it. */
-	for (; next_run(piece, &first, &count); first += count)
+	for (; next_run(pages, &first, &count); first += count)
 		(void)madvise((void *)(piece->start + first * page), count * page,
 			      MADV_POPULATE_WRITE);
 }
 
-static bool swap_piece(const struct piece *piece, int fd)
+static bool swap_piece(const struct piece *piece, const struct pages *pages, int fd)
 {
-	bool is_whole = piece->present_count == piece->page_count;
-	int flags = MAP_FIXED | MAP_SHARED | (is_whole ? MAP_POPULATE : 0);
+	bool is_whole = pages->present_count == pages->count;
 
-	if (mmap((void *)piece->start, piece->length, RIGHTS_ALL, flags, fd,
-		 (off_t)piece->offset) == MAP_FAILED)
+	if (!map_shared(piece, fd, is_whole ? MAP_POPULATE : 0))
 		return false;
 	if (!is_whole)
-		populate(piece);
+		populate(piece, pages);
 	return true;
-}
-
-static size_t smaller(size_t a, size_t b)
-{
-	return a < b ? a : b;
 }
 
 /* --- back --- */
@@ -172,90 +191,111 @@ static int rights_of(const struct mapping_line *line)
 	       (line->rights[1] == 'w' ? PROT_WRITE : 0) | (line->rights[2] == 'x' ? PROT_EXEC : 0);
 }
 
-static bool make_fresh(uintptr_t start, size_t length)
+static bool make_fresh(const struct piece *piece)
 {
-	return mmap((void *)start, length, RIGHTS_ALL, MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1,
-		    0) != MAP_FAILED;
+	return mmap((void *)piece->start, piece->length, RIGHTS_ALL,
+		    MAP_FIXED | MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED;
+}
+
+/* The first data of the file in @rest. False: refused; *@run without length: there is none. */
+static bool next_data(const struct moved_file *file, const struct piece *rest, struct piece *run)
+{
+	uint64_t end = rest->offset + rest->length;
+	off_t data = lseek(file->fd, (off_t)rest->offset, SEEK_DATA), hole;
+
+	*run = (struct piece){.start = rest->start};
+	if (data < 0)
+		return errno == ENXIO;
+	if ((uint64_t)data >= end)
+		return true;
+	hole = lseek(file->fd, data, SEEK_HOLE);
+	if (hole < 0 || (uint64_t)hole > end)
+		hole = (off_t)end;
+	run->start += (uint64_t)data - rest->offset;
+	run->length = (size_t)(hole - data);
+	run->offset = (uint64_t)data;
+	return true;
+}
+
+/* What of @piece lies behind its part @run. */
+static struct piece behind(const struct piece *piece, const struct piece *run)
+{
+	size_t skipped = run->start + run->length - piece->start;
+
+	return (struct piece){piece->start + skipped, piece->length - skipped,
+			      piece->offset + skipped};
 }
 
 /* Pages that are made at once, and not each by a fault, take a third less; older kernels refuse. */
-static bool fill(int fd, uintptr_t start, size_t length, uint64_t offset)
+static bool read_run(const struct move *move, const struct piece *run)
 {
-	(void)madvise((void *)start, length, MADV_POPULATE_WRITE);
-	return read_all(fd, start, length, offset);
+	(void)madvise((void *)run->start, run->length, MADV_POPULATE_WRITE);
+	return read_all(move->file->fd, run->start, run->length, run->offset);
 }
 
-/* What of the file's range is data is read to @start; holes stay what they are. */
-static bool read_data(const struct moved_file *file, uintptr_t start, size_t length,
-		      uint64_t offset)
+/* What of the file's range is data comes to the piece by @fill; holes stay what they are. */
+static bool fill_data(const struct move *move, struct piece rest,
+		      bool (*fill)(const struct move *move, const struct piece *run))
 {
-	uint64_t at = offset, end = offset + length;
+	struct piece run;
 
-	while (at < end) {
-		off_t data = lseek(file->fd, (off_t)at, SEEK_DATA), hole;
-
-		if (data < 0)
-			return errno == ENXIO;
-		if ((uint64_t)data >= end)
-			return true;
-		hole = lseek(file->fd, data, SEEK_HOLE);
-		if (hole < 0 || (uint64_t)hole > end)
-			hole = (off_t)end;
-		if (!fill(file->fd, start + ((uint64_t)data - offset), (size_t)(hole - data),
-			  (uint64_t)data))
+	while (rest.length) {
+		if (!next_data(move->file, &rest, &run))
 			return false;
-		at = (uint64_t)hole;
+		if (!run.length)
+			return true;
+		if (!fill(move, &run))
+			return false;
+		rest = behind(&rest, &run);
 	}
 	return true;
 }
 
-static bool is_mapped(uintptr_t start, size_t length)
+/* The file's pages, as they were before. */
+static void restore(const struct move *move, const struct piece *piece)
 {
-	return msync((void *)start, length, MS_ASYNC) == 0 || errno != ENOMEM;
+	VBN_ASSERT(map_shared(piece, move->file->fd, 0));
+	(void)madvise((void *)piece->start, piece->length, MADV_DONTFORK);
 }
 
 /* False: it is as it was. */
-static bool bring_back(const struct moved_file *file, uintptr_t start, size_t length,
-		       uint64_t offset)
+static bool bring_back(const struct move *move, const struct piece *piece)
 {
-	if (!make_fresh(start, length)) {
-		if (is_mapped(start, length))
+	if (!make_fresh(piece)) {
+		if (is_mapped(piece))
 			return false;
-		VBN_ASSERT(make_fresh(start, length));
+		VBN_ASSERT(make_fresh(piece));
 	}
-	if (read_data(file, start, length, offset))
+	if (fill_data(move, *piece, read_run))
 		return true;
-	VBN_ASSERT(mmap((void *)start, length, RIGHTS_ALL, MAP_FIXED | MAP_SHARED, file->fd,
-			(off_t)offset) != MAP_FAILED);
-	(void)madvise((void *)start, length, MADV_DONTFORK);
+	restore(move, piece);
 	return false;
 }
 
 /* What nobody else can have mapped goes at once, so that it is not there twice. */
-static void forget(const struct adopted_area *area, const struct moved_file *file, uint64_t offset,
-		   size_t length)
+static void forget(const struct move *move, const struct piece *piece)
 {
-	if (!area->was_forked)
-		(void)registry_punch(file->fd, offset, length);
+	if (!move->area->was_forked)
+		(void)registry_punch(move->file->fd, piece->offset, piece->length);
 }
 
-static bool bring_line_back(const struct adopted_area *area, const struct moved_file *file,
-			    const struct mapping_line *line)
+static bool bring_line_back(const struct move *move, const struct mapping_line *line)
 {
 	size_t length = line->end - line->start, done = 0;
 	int rights = rights_of(line);
 
 	while (done < length) {
-		size_t piece = smaller(PIECE_BYTES, length - done);
+		struct piece piece =
+			first_piece(line->start + done, length - done, line->offset + done);
 
-		if (!bring_back(file, line->start + done, piece, line->offset + done))
+		if (!bring_back(move, &piece))
 			break;
-		forget(area, file, line->offset + done, piece);
-		done += piece;
+		forget(move, &piece);
+		done += piece.length;
 	}
 	if (done && rights != RIGHTS_ALL)
 		(void)mprotect((void *)line->start, done, rights);
-	(void)mapping_say_again(line->start, done, area->traits);
+	(void)mapping_say_again(line->start, done, move->area->traits);
 	return done == length;
 }
 
@@ -301,6 +341,7 @@ static bool find_lines(const struct adopted_area *area, const struct moved_file 
 
 bool move_back(const struct adopted_area *area, const struct moved_file *file)
 {
+	const struct move move = {.area = area, .file = file};
 	struct mapping_line lines[LINES_MAX];
 	uint32_t count;
 
@@ -308,7 +349,7 @@ bool move_back(const struct adopted_area *area, const struct moved_file *file)
 		if (!find_lines(area, file, lines, &count))
 			return false;
 		for (uint32_t i = 0; i < count; i++)
-			if (!bring_line_back(area, file, &lines[i]))
+			if (!bring_line_back(&move, &lines[i]))
 				return false;
 	} while (count == LINES_MAX);
 	return true;
@@ -334,28 +375,35 @@ bool move_is_in_place(const struct adopted_area *area, const struct moved_file *
 	return next >= end;
 }
 
-/* How many bytes were moved. */
-static size_t move_pieces(const struct adopted_area *area, const struct moved_file *file,
-			  int pagemap)
+static bool move_piece(const struct move *move, const struct piece *piece,
+		       const struct pages *pages)
 {
-	struct piece piece = {.start = area->start, .offset = area->offset};
-	uintptr_t end = area->start + area->length;
+	if (!write_piece(piece, pages, move->file->fd))
+		return false;
+	if (swap_piece(piece, pages, move->file->fd))
+		return true;
+	if (!is_mapped(piece))
+		VBN_ASSERT(bring_back(move, piece));
+	return false;
+}
 
-	while (piece.start < end) {
-		piece.length = smaller(PIECE_BYTES, end - piece.start);
-		look_at_pages(&piece, pagemap);
-		if (!write_piece(&piece, file->fd))
+/* How many bytes were moved. */
+static size_t move_pieces(const struct move *move, int pagemap)
+{
+	const struct adopted_area *area = move->area;
+	struct pages pages;
+	size_t done = 0;
+
+	while (done < area->length) {
+		struct piece piece =
+			first_piece(area->start + done, area->length - done, area->offset + done);
+
+		look_at_pages(&piece, &pages, pagemap);
+		if (!move_piece(move, &piece, &pages))
 			break;
-		if (!swap_piece(&piece, file->fd)) {
-			if (!is_mapped(piece.start, piece.length))
-				VBN_ASSERT(
-					bring_back(file, piece.start, piece.length, piece.offset));
-			break;
-		}
-		piece.start += piece.length;
-		piece.offset += piece.length;
+		done += piece.length;
 	}
-	return piece.start - area->start;
+	return done;
 }
 
 bool move_there(const struct adopted_area *area, int reopened)
@@ -363,9 +411,10 @@ bool move_there(const struct adopted_area *area, int reopened)
 	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	struct adopted_area moved = *area;
 	struct moved_file file;
+	const struct move move = {.area = area, .file = &file};
 
 	VBN_ASSERT(moved_file_of(reopened, &file));
-	moved.length = move_pieces(area, &file, pagemap);
+	moved.length = move_pieces(&move, pagemap);
 	if (pagemap >= 0)
 		close(pagemap);
 	if (moved.length == area->length &&
