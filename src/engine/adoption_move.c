@@ -256,9 +256,14 @@ static void restore(const struct move *move, const struct piece *piece)
 {
 	VBN_ASSERT(map_shared(piece, move->file->fd, 0));
 	(void)madvise((void *)piece->start, piece->length, MADV_DONTFORK);
+	(void)mapping_say_again(piece->start, piece->length, move->area->traits);
 }
 
-/* False: it is as it was. */
+/*
+ * What the program said of it is said before it is filled: pages are of the size that it wished, and
+ * neighbours of which the same was said share with it what the kernel keeps of them, without which they
+ * would not become one mapping again. False: it is as it was.
+ */
 static bool bring_back(const struct move *move, const struct piece *piece)
 {
 	if (!make_fresh(piece)) {
@@ -266,6 +271,7 @@ static bool bring_back(const struct move *move, const struct piece *piece)
 			return false;
 		VBN_ASSERT(make_fresh(piece));
 	}
+	(void)mapping_say_again(piece->start, piece->length, move->area->traits);
 	if (fill_data(move, *piece, read_run))
 		return true;
 	restore(move, piece);
@@ -295,7 +301,6 @@ static bool bring_line_back(const struct move *move, const struct mapping_line *
 	}
 	if (done && rights != RIGHTS_ALL)
 		(void)mprotect((void *)line->start, done, rights);
-	(void)mapping_say_again(line->start, done, move->area->traits);
 	return done == length;
 }
 

@@ -105,6 +105,35 @@ static void more_than_a_piece_is_moved(void **state)
 	memory_unmap(memory, length);
 }
 
+/* What is touched on both sides has kernel structures of its own, which must be shared to become one. */
+static void touched_neighbours_become_one_mapping_with_it(void **state)
+{
+	size_t length = 6u << 20, first = 1u << 20, middle = 4u << 20;
+	struct adopter adopter;
+
+	(void)state;
+	adopter_open(&adopter, ADOPT_CHOICE_SAFE);
+	for (int said = 0; said < 2; said++) {
+		uint8_t *memory = memory_map(length);
+		struct adopted_area *area;
+
+		if (said)
+			assert_int_equal(madvise(memory, length, MADV_DONTDUMP), 0);
+		memory_fill(memory, length, 6);
+		area = adopter_take(&adopter, memory + first, middle);
+		assert_int_equal(mappings_of(memory, length).count, 3);
+		/* As they are at that moment they cannot be one; later they can. */
+		assert_int_equal(mprotect(memory, first, PROT_READ), 0);
+		assert_int_equal(mprotect(memory + first + middle, page_bytes(), PROT_READ), 0);
+		adoption_give_back(&adopter.adoption, area);
+		assert_int_equal(mprotect(memory, length, PROT_READ | PROT_WRITE), 0);
+		assert_int_equal(mappings_of(memory, length).count, 1);
+		memory_check(memory, length, 6);
+		memory_unmap(memory, length);
+	}
+	adopter_close(&adopter);
+}
+
 static void holes_stay_holes(void **state)
 {
 	size_t page = page_bytes(), length = 16u << 20;
@@ -415,6 +444,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(bytes_are_kept_whatever_size_and_alignment),
 		cmocka_unit_test(more_than_a_piece_is_moved),
+		cmocka_unit_test(touched_neighbours_become_one_mapping_with_it),
 		cmocka_unit_test(holes_stay_holes),
 		cmocka_unit_test(what_lies_within_shares_the_area),
 		cmocka_unit_test(a_range_with_other_memory_by_now_is_not_shared),
