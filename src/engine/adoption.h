@@ -9,8 +9,8 @@
  * ordinary memory again, for allocators rely on what is special about that (MADV_DONTNEED clears
  * it, mremap() makes it longer).
  *
- * Moving is a copy and then one mmap() in place for each piece of 2 MiB. Whatever is written to the old
- * pages in between would be lost. So
+ * Moving is a copy and then a change of what is mapped in place, for each piece of 2 MiB (adoption_move.c).
+ * Whatever is written to the old pages in between would be lost. So
  *
  *   it takes place only within calls of the program that register, change or end regions or connect
  *   a QP; never on demand, since who is stopped cannot answer a demand;
@@ -20,7 +20,8 @@
  *   real-time signal that the program does not use (adoption_threads.c). What a thread has in the
  *   kernel, the signal interrupts; one that cannot be interrupted, or blocks that signal, cannot be
  *   stopped, and the move does not take place. (userfaultfd, which seems made for this, makes
- *   system calls of other threads fail with EFAULT, and their data is lost.)
+ *   system calls of other threads fail with EFAULT, and their data is lost. It serves to fill pages, while
+ *   nobody else runs.)
  *   no device is at it, as far as can be seen: a process with pinned pages, with descriptors by
  *   which pages are pinned, or with contexts of Linux AIO is left alone.
  *

@@ -6,6 +6,7 @@
  * adoption_guards.c   what may be adopted, by what the system tells of process and memory
  * adoption_threads.c  the moment in which nobody else runs
  * adoption_move.c     moving there and back
+ * adoption_bay.c      pages that come into being filled, where the system has that
  * adoption_fork.c     what a forked child has instead
  * adoption_maps.c     reading what is mapped
  */
@@ -89,6 +90,40 @@ bool move_is_in_place(const struct adopted_area *area, const struct moved_file *
 /* Whether @line is a mapping of the program's own with pages of the stride at @offset. */
 bool mapping_is_moved(const struct mapping_line *line, const struct moved_file *file,
 		      uint64_t offset);
+
+/* --- adoption_bay.c; nobody else runs --- */
+
+/* For one move. Nothing is in it between two pieces. */
+struct bay {
+	int userfaultfd;    /* -1: the system refuses, and nothing goes this way */
+	uintptr_t reserved; /* 0: it is closed */
+};
+
+/* For a move of @length bytes. It may be closed afterwards; then nothing can be mapped in it, or taken. */
+void bay_open(struct bay *bay, size_t length);
+/* What is in it is unmapped. */
+void bay_close(struct bay *bay);
+/* Where the byte at @start of a piece is while that is in the bay. */
+uintptr_t bay_place(const struct bay *bay, uintptr_t start);
+/* The piece's pages of @fd are in the bay then; none is touched. False: the bay is closed. */
+bool bay_map(struct bay *bay, const struct piece *piece, int fd);
+/* What is mapped at the piece is in the bay then, and nothing there. False: it is closed; all stays. */
+bool bay_take(struct bay *bay, const struct piece *piece);
+/*
+ * What is in the bay takes the place of what is mapped at the piece. False: it is closed; and at the
+ * piece there may be nothing any more.
+ */
+bool bay_put(struct bay *bay, const struct piece *piece);
+/* What is in the bay of the piece is unmapped. */
+void bay_drop(struct bay *bay, const struct piece *piece);
+/*
+ * Between the two, pages of the range that are missing come by bay_copy() only. The latter also where the
+ * former was refused. Both begin and end with whole pages, as does what is copied.
+ */
+bool bay_watch(const struct bay *bay, uintptr_t start, size_t length);
+void bay_unwatch(struct bay *bay, uintptr_t start, size_t length);
+/* False: refused, perhaps in the middle: what was copied is there. */
+bool bay_copy(const struct bay *bay, uintptr_t to, uintptr_t from, size_t length);
 
 /* --- adoption.c --- */
 

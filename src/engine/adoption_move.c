@@ -2,17 +2,26 @@
 /*
  * Moving pages between the program's memory and the file
  *
- * There: what is present of a piece is written to the file, what is absent stays a hole, and one mmap()
- * puts the file's pages in the place of the old ones, which are free at that moment; so no more than
+ * There: what is present of a piece is copied to the file, what is absent stays a hole, and the file's
+ * pages take the place of the old ones, which are free at that moment; so no more than
  * a piece is there twice.
  *
- * Back: one mmap() puts fresh memory in place, which then is filled from the file. Nobody sees it
+ * Back: fresh memory is put in place, which then is filled from the file. Nobody sees it
  * empty, since nobody else runs. Memory that is made anew where its neighbours are ordinary
  * memory becomes one mapping with them again; moved there by mremap() it would stay a mapping of its own
  * for ever, and their number is limited.
  *
- * An mmap() that fails has done nothing, as a rule. Older kernels may fail when they have unmapped
- * already; then the program's bytes are in the file, and are brought back from there. If even that
+ * There are two means for either. Where the system has userfaultfd, pages come into being filled, by
+ * the bay (adoption_bay.c): there the file's pages are made, from the old ones, and then moved into place;
+ * on the way back the file's mapping is moved there, and fresh memory is made from it. The usual calls
+ * do what is refused for a piece, from where it stands, and repeat what was copied in part: the
+ * bytes are written to the file, and one mmap() puts its pages in place; on the way back one mmap() puts
+ * fresh memory in place, and the file is read into it.
+ *
+ * At each moment the bytes are in the old pages, in the file, or in both: the old pages go when all
+ * were copied, and the file's are given up when all are back. An mmap() or mremap() that
+ * fails has done nothing, as a rule; but it may have unmapped already what it was to replace. Then the
+ * program's bytes are in the file, and are brought back from there. If even that
  * fails the program has lost memory and must not go on.
  *
  * Page by page it is known from /proc/self/pagemap what is present (or swapped out); mincore() knows
@@ -88,6 +97,7 @@ static bool read_all(int fd, uintptr_t to, size_t length, uint64_t offset)
 struct move {
 	const struct adopted_area *area;
 	const struct moved_file *file;
+	struct bay bay;
 };
 
 static size_t smaller(size_t a, size_t b)
@@ -227,15 +237,15 @@ static struct piece behind(const struct piece *piece, const struct piece *run)
 }
 
 /* Pages that are made at once, and not each by a fault, take a third less; older kernels refuse. */
-static bool read_run(const struct move *move, const struct piece *run)
+static bool read_run(struct move *move, const struct piece *run)
 {
 	(void)madvise((void *)run->start, run->length, MADV_POPULATE_WRITE);
 	return read_all(move->file->fd, run->start, run->length, run->offset);
 }
 
 /* What of the file's range is data comes to the piece by @fill; holes stay what they are. */
-static bool fill_data(const struct move *move, struct piece rest,
-		      bool (*fill)(const struct move *move, const struct piece *run))
+static bool fill_data(struct move *move, struct piece rest,
+		      bool (*fill)(struct move *move, const struct piece *run))
 {
 	struct piece run;
 
@@ -251,9 +261,42 @@ static bool fill_data(const struct move *move, struct piece rest,
 	return true;
 }
 
-/* The file's pages, as they were before. */
-static void restore(const struct move *move, const struct piece *piece)
+static bool copy_run(struct move *move, const struct piece *run)
 {
+	return bay_copy(&move->bay, run->start, bay_place(&move->bay, run->start), run->length);
+}
+
+/*
+ * From the bay. The first page comes the usual way, for two reasons. With it comes what the kernel
+ * keeps of the memory (anon_vma), which it shares with neighbours that differ by their rights only, so that
+ * all can become one mapping again; but not with memory that is watched. And where the system makes
+ * larger pages the rest is there already: then the copy is refused, and the bytes are read.
+ */
+static bool copy_data(struct move *move, const struct piece *piece)
+{
+	struct piece first, rest;
+	bool is_done;
+
+	if (!next_data(move->file, piece, &first))
+		return false;
+	first.length = smaller(first.length, adoption_page_size());
+	if (!read_run(move, &first))
+		return false;
+	rest = behind(piece, &first);
+	if (!first.length || !rest.length)
+		return true;
+	/* All of it is watched: where a mapping is cut, a huge page is, too. */
+	is_done = bay_watch(&move->bay, piece->start, piece->length) &&
+		  fill_data(move, rest, copy_run);
+	bay_unwatch(&move->bay, piece->start, piece->length);
+	return is_done;
+}
+
+/* The file's pages, as they were before. */
+static void restore(struct move *move, const struct piece *piece, bool is_taken)
+{
+	if (is_taken && bay_put(&move->bay, piece))
+		return;
 	VBN_ASSERT(map_shared(piece, move->file->fd, 0));
 	(void)madvise((void *)piece->start, piece->length, MADV_DONTFORK);
 	(void)mapping_say_again(piece->start, piece->length, move->area->traits);
@@ -262,30 +305,42 @@ static void restore(const struct move *move, const struct piece *piece)
 /*
  * What the program said of it is said before it is filled: pages are of the size that it wished, and
  * neighbours of which the same was said share with it what the kernel keeps of them, without which they
- * would not become one mapping again. False: it is as it was.
+ * would not become one mapping again.
  */
-static bool bring_back(const struct move *move, const struct piece *piece)
+static bool fill_fresh(struct move *move, const struct piece *piece, bool is_taken)
 {
+	(void)mapping_say_again(piece->start, piece->length, move->area->traits);
+	return (is_taken && copy_data(move, piece)) || fill_data(move, *piece, read_run);
+}
+
+/* False: it is as it was. */
+static bool bring_back(struct move *move, const struct piece *piece, bool may_take)
+{
+	bool is_taken = may_take && bay_take(&move->bay, piece), is_back;
+
 	if (!make_fresh(piece)) {
+		if (is_taken)
+			restore(move, piece, true);
 		if (is_mapped(piece))
 			return false;
 		VBN_ASSERT(make_fresh(piece));
 	}
-	(void)mapping_say_again(piece->start, piece->length, move->area->traits);
-	if (fill_data(move, *piece, read_run))
-		return true;
-	restore(move, piece);
-	return false;
+	is_back = fill_fresh(move, piece, is_taken);
+	if (!is_back)
+		restore(move, piece, is_taken);
+	else if (is_taken)
+		bay_drop(&move->bay, piece);
+	return is_back;
 }
 
 /* What nobody else can have mapped goes at once, so that it is not there twice. */
-static void forget(const struct move *move, const struct piece *piece)
+static void forget(struct move *move, const struct piece *piece)
 {
 	if (!move->area->was_forked)
 		(void)registry_punch(move->file->fd, piece->offset, piece->length);
 }
 
-static bool bring_line_back(const struct move *move, const struct mapping_line *line)
+static bool bring_line_back(struct move *move, const struct mapping_line *line)
 {
 	size_t length = line->end - line->start, done = 0;
 	int rights = rights_of(line);
@@ -294,7 +349,8 @@ static bool bring_line_back(const struct move *move, const struct mapping_line *
 		struct piece piece =
 			first_piece(line->start + done, length - done, line->offset + done);
 
-		if (!bring_back(move, &piece))
+		/* What cannot be read cannot be copied from; by calls on the file it can. */
+		if (!bring_back(move, &piece, rights & PROT_READ))
 			break;
 		forget(move, &piece);
 		done += piece.length;
@@ -344,20 +400,30 @@ static bool find_lines(const struct adopted_area *area, const struct moved_file 
 	return !maps.has_failed;
 }
 
-bool move_back(const struct adopted_area *area, const struct moved_file *file)
+static bool bring_lines_back(struct move *move)
 {
-	const struct move move = {.area = area, .file = file};
 	struct mapping_line lines[LINES_MAX];
 	uint32_t count;
 
 	do {
-		if (!find_lines(area, file, lines, &count))
+		if (!find_lines(move->area, move->file, lines, &count))
 			return false;
 		for (uint32_t i = 0; i < count; i++)
-			if (!bring_line_back(&move, &lines[i]))
+			if (!bring_line_back(move, &lines[i]))
 				return false;
 	} while (count == LINES_MAX);
 	return true;
+}
+
+bool move_back(const struct adopted_area *area, const struct moved_file *file)
+{
+	struct move move = {.area = area, .file = file};
+	bool is_back;
+
+	bay_open(&move.bay, area->length);
+	is_back = bring_lines_back(&move);
+	bay_close(&move.bay);
+	return is_back;
 }
 
 bool move_is_in_place(const struct adopted_area *area, const struct moved_file *file)
@@ -380,20 +446,43 @@ bool move_is_in_place(const struct adopted_area *area, const struct moved_file *
 	return next >= end;
 }
 
-static bool move_piece(const struct move *move, const struct piece *piece,
-		       const struct pages *pages)
+/* Into the file's pages, which are in the bay afterwards. False: it is empty again. */
+static bool copy_piece(struct move *move, const struct piece *piece, const struct pages *pages)
 {
-	if (!write_piece(piece, pages, move->file->fd))
+	size_t page = adoption_page_size(), first = 0, count;
+	uintptr_t to = bay_place(&move->bay, piece->start);
+	bool is_done;
+
+	if (!bay_map(&move->bay, piece, move->file->fd))
+		return false;
+	is_done = bay_watch(&move->bay, to, piece->length);
+	for (; is_done && next_run(pages, &first, &count); first += count)
+		is_done = bay_copy(&move->bay, to + first * page, piece->start + first * page,
+				   count * page);
+	bay_unwatch(&move->bay, to, piece->length);
+	if (!is_done)
+		bay_drop(&move->bay, piece);
+	return is_done;
+}
+
+/* By the way that the system has: from the bay, or by the usual calls. */
+static bool move_piece(struct move *move, const struct piece *piece, const struct pages *pages)
+{
+	bool is_copied = copy_piece(move, piece, pages);
+
+	if (is_copied && bay_put(&move->bay, piece))
+		return true;
+	if (!is_copied && !write_piece(piece, pages, move->file->fd))
 		return false;
 	if (swap_piece(piece, pages, move->file->fd))
 		return true;
 	if (!is_mapped(piece))
-		VBN_ASSERT(bring_back(move, piece));
+		VBN_ASSERT(bring_back(move, piece, false));
 	return false;
 }
 
 /* How many bytes were moved. */
-static size_t move_pieces(const struct move *move, int pagemap)
+static size_t move_pieces(struct move *move, int pagemap)
 {
 	const struct adopted_area *area = move->area;
 	struct pages pages;
@@ -416,10 +505,12 @@ bool move_there(const struct adopted_area *area, int reopened)
 	int pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	struct adopted_area moved = *area;
 	struct moved_file file;
-	const struct move move = {.area = area, .file = &file};
+	struct move move = {.area = area, .file = &file};
 
 	VBN_ASSERT(moved_file_of(reopened, &file));
+	bay_open(&move.bay, area->length);
 	moved.length = move_pieces(&move, pagemap);
+	bay_close(&move.bay);
 	if (pagemap >= 0)
 		close(pagemap);
 	if (moved.length == area->length &&

@@ -16,7 +16,8 @@
  *   cycles     COUNT times in each of four threads: allocate, register, be written, deregister, free,
  *              while the peer goes on writing to another region; adopted if VERBENA_ADOPT is "all"
  *
- * --confined: in a system that refuses process_vm_readv(), process_vm_writev() and membarrier().
+ * --confined: in a system that refuses process_vm_readv(), process_vm_writev(), userfaultfd() and
+ * membarrier().
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -702,8 +703,9 @@ static void confine(void)
 {
 	struct sock_filter program[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 3, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 4, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 3, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 2, 0),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 1, 0),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),

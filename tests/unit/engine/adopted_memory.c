@@ -1,14 +1,38 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "unit/engine/adopted_memory.h"
 
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sched.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "link/clock.h"
 
 #define SLOT 5
 #define PATIENCE_NS (10 * VBN_SECOND)
+
+#ifdef WITHOUT_USERFAULTFD
+/* As in a sandbox, or a kernel before 5.11. */
+static void __attribute__((constructor)) refuse_userfaultfd(void)
+{
+	struct sock_filter instructions[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_userfaultfd, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {sizeof(instructions) / sizeof(instructions[0]),
+					   instructions};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+		_exit(77); /* no seccomp here */
+}
+#endif
 
 void adopter_open(struct adopter *adopter, enum adopt_choice choice)
 {

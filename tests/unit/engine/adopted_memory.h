@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What tests of adoption share: a registry's file with an adoption on it, and memory to adopt. */
+/*
+ * What tests of adoption share: a registry's file with an adoption on it, and memory to adopt. Built
+ * WITHOUT_USERFAULTFD the whole test runs where the system refuses that.
+ */
 #ifndef VBN_TESTS_ENGINE_ADOPTED_MEMORY_H
 #define VBN_TESTS_ENGINE_ADOPTED_MEMORY_H
 

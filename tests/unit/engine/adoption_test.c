@@ -2,12 +2,18 @@
 /* Areas: there and back, shared, kept, and what programs do to memory meanwhile. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "unit/engine/adopted_memory.h"
+
+/* Newer than the C library's headers may be. */
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT 21
+#endif
 
 #define PAGES 64
 
@@ -22,6 +28,20 @@ static bool has_data(const struct adopter *adopter, uint64_t offset)
 	off_t data = lseek(adopter->registry.fd, (off_t)offset, SEEK_DATA);
 
 	return data >= 0 && (uint64_t)data < offset + page_bytes();
+}
+
+static bool has_trait(const void *address, uint32_t trait)
+{
+	struct mapping_line line;
+	bool is_found = false;
+	struct maps maps;
+
+	assert_true(maps_open(&maps, true));
+	while (maps_next(&maps, &line))
+		if ((uintptr_t)address >= line.start && (uintptr_t)address < line.end)
+			is_found = line.traits & trait;
+	maps_close(&maps);
+	return is_found;
 }
 
 /* --- bytes --- */
@@ -92,12 +112,17 @@ static void more_than_a_piece_is_moved(void **state)
 	(void)state;
 	adopter_open(&adopter, ADOPT_CHOICE_SAFE);
 	memory_fill(memory, length, 3);
+	/* Where there is swap, pages may be there. */
+	(void)madvise(memory, length / 2, MADV_PAGEOUT);
 	area = adopter_take(&adopter, memory, length);
 	assert_int_equal(mappings_of(memory, length).count, 1);
 	assert_false(mappings_of(memory, length).are_private);
+	assert_false(has_trait(memory, TRAIT_USERFAULT));
 	memory_check(memory, length, 3);
 	memory_fill(memory, length, 4);
+	(void)madvise(memory, length / 2, MADV_PAGEOUT);
 	adoption_give_back(&adopter.adoption, area);
+	assert_false(has_trait(memory, TRAIT_USERFAULT));
 	memory_check(memory, length, 4);
 	assert_int_equal(mappings_of(memory, length).count, 1);
 	assert_true(mappings_of(memory, length).are_private);
@@ -322,6 +347,34 @@ static void unmapped_and_mapped_anew_is_left_alone(void **state)
 	memory_unmap(memory, PAGES * page);
 }
 
+/* Of memory that may not even be read, too. */
+static void rights_are_kept(void **state)
+{
+	static const int rights[] = {PROT_NONE, PROT_READ, PROT_READ | PROT_EXEC};
+	size_t page = page_bytes(), length = PAGES * page;
+	uint8_t *memory = memory_map(length);
+	struct adopter adopter;
+
+	(void)state;
+	adopter_open(&adopter, ADOPT_CHOICE_ALL);
+	memory_fill(memory, length, 12);
+	for (size_t i = 0; i < sizeof(rights) / sizeof(rights[0]); i++) {
+		struct adopted_area *area = adopter_take(&adopter, memory, length);
+
+		assert_int_equal(mprotect(memory, length, rights[i]), 0);
+		adoption_give_back(&adopter.adoption, area);
+		assert_int_equal(pread(adopter.registry.fd, memory, 1, 0), -1);
+		assert_int_equal(pwrite(adopter.registry.fd, memory, 1, 0), rights[i] ? 1 : -1);
+		assert_false(mappings_of(memory, length).are_private);
+		assert_int_equal(mprotect(memory, length, PROT_READ | PROT_WRITE), 0);
+		memory_check(memory, length, 12);
+		assert_int_equal(mappings_of(memory, length).count, 1);
+		assert_true(mappings_of(memory, length).are_private);
+	}
+	adopter_close(&adopter);
+	memory_unmap(memory, length);
+}
+
 static void moved_and_grown_mappings_are_brought_back_where_they_are(void **state)
 {
 	size_t page = page_bytes();
@@ -399,18 +452,57 @@ static void what_is_freed_while_adopted_is_brought_back(void **state)
 	adopter_close(&adopter);
 }
 
-static bool has_trait(const void *address, uint32_t trait)
+/* Kilobytes of the mapping that begins at @memory that are huge pages. */
+static unsigned long huge_kilobytes(const uint8_t *memory)
 {
-	struct mapping_line line;
-	bool is_found = false;
-	struct maps maps;
+	FILE *smaps = fopen("/proc/self/smaps", "re");
+	unsigned long kilobytes = 0;
+	bool is_there = false;
+	char line[512];
 
-	assert_true(maps_open(&maps, true));
-	while (maps_next(&maps, &line))
-		if ((uintptr_t)address >= line.start && (uintptr_t)address < line.end)
-			is_found = line.traits & trait;
-	maps_close(&maps);
-	return is_found;
+	assert_non_null(smaps);
+	while (fgets(line, sizeof(line), smaps)) {
+		if (*line < 'A' || *line > 'Z')
+			is_there = strtoul(line, NULL, 16) == (uintptr_t)memory;
+		else if (is_there && sscanf(line, "AnonHugePages: %lu", &kilobytes) == 1)
+			break;
+	}
+	fclose(smaps);
+	return kilobytes;
+}
+
+/* Where the area lies as huge pages do: a page more or less at either end, and whole ones within. */
+static void huge_pages_that_were_wished_for_are_huge_again(void **state)
+{
+	size_t huge = 2u << 20, length = 4 * huge;
+	uint8_t *around =
+		mmap(NULL, length + 2 * huge, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *memory = around + huge - (uintptr_t)around % huge;
+	struct adopter adopter;
+	unsigned long before;
+
+	(void)state;
+	assert_true(around != MAP_FAILED);
+	assert_int_equal(mprotect(memory, length, PROT_READ | PROT_WRITE), 0);
+	if (madvise(memory, length, MADV_HUGEPAGE) != 0) {
+		munmap(around, length + 2 * huge);
+		print_message("this system has no huge pages (%s)\n", strerror(errno));
+		skip();
+	}
+	memory_fill(memory, length, 8);
+	before = huge_kilobytes(memory);
+	adopter_open(&adopter, ADOPT_CHOICE_SAFE);
+	adoption_give_back(&adopter.adoption, adopter_take(&adopter, memory, length));
+	memory_check(memory, length, 8);
+	assert_int_equal(mappings_of(memory, length).count, 1);
+	if (before == length / 1024)
+		assert_int_equal(huge_kilobytes(memory), before);
+	adoption_give_back(&adopter.adoption,
+			   adopter_take(&adopter, memory + 1, length - huge / 2));
+	memory_check(memory, length, 8);
+	assert_int_equal(mappings_of(memory, length).count, 1);
+	adopter_close(&adopter);
+	munmap(around, length + 2 * huge);
 }
 
 static void wishes_of_the_program_are_kept(void **state)
@@ -451,9 +543,11 @@ int main(void)
 		cmocka_unit_test(what_ends_soon_three_times_is_left_alone),
 		cmocka_unit_test(strides_in_use_are_passed_over),
 		cmocka_unit_test(unmapped_and_mapped_anew_is_left_alone),
+		cmocka_unit_test(rights_are_kept),
 		cmocka_unit_test(moved_and_grown_mappings_are_brought_back_where_they_are),
 		cmocka_unit_test(realloc_of_an_adopted_block_keeps_its_bytes),
 		cmocka_unit_test(what_is_freed_while_adopted_is_brought_back),
+		cmocka_unit_test(huge_pages_that_were_wished_for_are_huge_again),
 		cmocka_unit_test(wishes_of_the_program_are_kept),
 	};
 
