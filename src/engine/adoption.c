@@ -291,6 +291,7 @@ static struct adopted_area *adopt_anew(struct adoption *adoption, uintptr_t star
 		return NULL;
 	}
 	area->adopted_at = clock_now();
+	traits_cut(start, length);
 	LIST_INSERT_HEAD(&adoption->areas, area, next);
 	adoption->area_count++;
 	return area;

@@ -56,11 +56,15 @@ static bool is_pinning_socket(int fd)
 
 static bool is_pinning_descriptor(int directory, const char *number)
 {
+	static const char watching[] = "anon_inode:[userfaultfd]";
 	char target[64] = "";
 	ssize_t length = readlinkat(directory, number, target, sizeof(target) - 1);
 
 	if (length <= 0)
 		return false;
+	/* It may watch memory of which that was not known. */
+	if (strcmp(target, watching) == 0)
+		traits_forget();
 	if (strncmp(target, "socket:", 7) == 0)
 		return is_pinning_socket((int)strtol(number, NULL, 10));
 	return is_pinning(target);
@@ -212,14 +216,19 @@ static bool is_a_stack(const struct mapping_line *line, const struct quiet *quie
 struct walk {
 	uintptr_t next, end; /* what is still to be found begins at @next */
 	uint32_t traits;
+	bool needs_traits;	   /* lines have none: what is known of them counts */
 	const struct quiet *quiet; /* NULL: it does not matter whose stack it is */
 	enum adoption_verdict verdict;
 };
 
-static void look_at(struct walk *walk, const struct mapping_line *line)
+static void look_at(struct walk *walk, struct mapping_line *line)
 {
 	if (line->end <= walk->next)
 		return;
+	if (walk->needs_traits && !traits_of(line, &line->traits)) {
+		walk->verdict = ADOPTION_CHANGED;
+		return;
+	}
 	walk->verdict = judge(line);
 	if (line->start > walk->next)
 		walk->verdict = ADOPTION_MAPPING;
@@ -233,28 +242,70 @@ static void look_at(struct walk *walk, const struct mapping_line *line)
 	walk->next = line->end;
 }
 
-static enum adoption_verdict walk_over(struct walk *walk, bool with_traits)
+static bool goes_on(const struct walk *walk)
+{
+	return walk->verdict == ADOPTION_DONE && walk->next < walk->end;
+}
+
+static enum adoption_verdict end_walk(const struct walk *walk, struct maps *maps)
+{
+	maps_close(maps);
+	if (maps->has_failed)
+		return ADOPTION_SYSTEM;
+	return goes_on(walk) ? ADOPTION_MAPPING : walk->verdict;
+}
+
+static enum adoption_verdict walk_over(struct walk *walk)
 {
 	struct mapping_line line;
 	struct maps maps;
 
-	if (!maps_open(&maps, with_traits))
+	if (!maps_open(&maps, false))
 		return ADOPTION_SYSTEM;
-	while (walk->verdict == ADOPTION_DONE && walk->next < walk->end && maps_next(&maps, &line))
+	while (goes_on(walk) && maps_next(&maps, &line))
 		look_at(walk, &line);
-	maps_close(&maps);
-	if (maps.has_failed)
+	return end_walk(walk, &maps);
+}
+
+/* What is learnt by it may be kept. */
+static enum adoption_verdict walk_over_with_traits(struct walk *walk)
+{
+	struct mapping_line line;
+	struct maps maps;
+	bool has_room = true, is_whole = false;
+
+	if (!maps_open(&maps, true))
 		return ADOPTION_SYSTEM;
-	if (walk->verdict == ADOPTION_DONE && walk->next < walk->end)
-		return ADOPTION_MAPPING;
-	return walk->verdict;
+	traits_begin_look();
+	while (goes_on(walk) || (has_room && traits_are_worth_keeping())) {
+		is_whole = !maps_next(&maps, &line);
+		if (is_whole)
+			break;
+		has_room = has_room && traits_learn(&line);
+		if (goes_on(walk))
+			look_at(walk, &line);
+	}
+	if (is_whole && has_room && !maps.has_failed && traits_are_worth_keeping())
+		traits_keep();
+	return end_walk(walk, &maps);
+}
+
+static enum adoption_verdict walk_by_what_is_kept(struct walk *walk)
+{
+	walk->needs_traits = true;
+	return traits_are_kept() ? walk_over(walk) : ADOPTION_CHANGED;
 }
 
 enum adoption_verdict guard_memory(uintptr_t start, size_t length, uint32_t *traits)
 {
-	struct walk walk = {.next = start, .end = start + length};
-	enum adoption_verdict verdict = walk_over(&walk, true);
+	const struct walk begun = {.next = start, .end = start + length};
+	struct walk walk = begun;
+	enum adoption_verdict verdict = walk_by_what_is_kept(&walk);
 
+	if (verdict == ADOPTION_CHANGED) {
+		walk = begun;
+		verdict = walk_over_with_traits(&walk);
+	}
 	*traits = walk.traits &
 		  (TRAIT_NO_DUMP | TRAIT_NO_FORK | TRAIT_WISHES_HUGE | TRAIT_WISHES_NO_HUGE);
 	return verdict;
@@ -263,7 +314,7 @@ enum adoption_verdict guard_memory(uintptr_t start, size_t length, uint32_t *tra
 enum adoption_verdict guard_moment(uintptr_t start, size_t length, const struct quiet *quiet)
 {
 	struct walk walk = {.next = start, .end = start + length, .quiet = quiet};
-	enum adoption_verdict verdict = walk_over(&walk, false);
+	enum adoption_verdict verdict = walk_over(&walk);
 	bool is_kept = is_kept_for(start, length, &quiet->own);
 
 	for (uint32_t i = 0; i < quiet->thread_count; i++)

@@ -9,6 +9,7 @@
  * adoption_bay.c      pages that come into being filled, where the system has that
  * adoption_fork.c     what a forked child has instead
  * adoption_maps.c     reading what is mapped
+ * adoption_traits.c   what was said of mappings, kept for a while
  */
 #ifndef VBN_ENGINE_ADOPTION_INTERNAL_H
 #define VBN_ENGINE_ADOPTION_INTERNAL_H
@@ -55,10 +56,29 @@ void quiet_end(struct quiet *quiet);
 enum adoption_verdict guard_process(void);
 /* Pages that devices, io_uring or AIO may hold now. */
 enum adoption_verdict guard_pins(void);
-/* What is mapped in [@start, @start + @length); *@traits are those to be kept. */
+/* What is mapped in [@start, @start + @length); *@traits are those to be kept. Allocates. */
 enum adoption_verdict guard_memory(uintptr_t start, size_t length, uint32_t *traits);
 /* Once more, when nobody else runs: it is still memory like that, and nobody's stack. */
 enum adoption_verdict guard_moment(uintptr_t start, size_t length, const struct quiet *quiet);
+
+/* --- adoption_traits.c; under adoption's lock, and others may run --- */
+
+/* A look at all mappings begins, one after the other from the lowest on. */
+void traits_begin_look(void);
+/* One of them, with its traits. Allocates. False: there is no memory for it. */
+bool traits_learn(const struct mapping_line *line);
+/* The look takes long; it is to be made to the end, for others as well. */
+bool traits_are_worth_keeping(void);
+/* It was made to the end. */
+void traits_keep(void);
+/* Whether what was learnt is still good. */
+bool traits_are_kept(void);
+/* It is not good any more. */
+void traits_forget(void);
+/* Those of a mapping of now, as far as was learnt. False: nothing is known of it. */
+bool traits_of(const struct mapping_line *line, uint32_t *traits);
+/* What lies here is a mapping of its own now, or will be; its traits are what they were. Allocates. */
+void traits_cut(uintptr_t start, size_t length);
 
 /* --- adoption_move.c; nobody else runs --- */
 

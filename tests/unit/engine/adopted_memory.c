@@ -63,6 +63,13 @@ void adopter_close(struct adopter *adopter)
 
 struct adopted_area *adopter_take(struct adopter *adopter, const void *address, size_t length)
 {
+	traits_forget();
+	return adopter_take_by_what_is_known(adopter, address, length);
+}
+
+struct adopted_area *adopter_take_by_what_is_known(struct adopter *adopter, const void *address,
+						   size_t length)
+{
 	enum adoption_verdict verdict = ADOPTION_COUNT;
 	vbn_time deadline = clock_now() + PATIENCE_NS;
 	struct adopted_area *area;
@@ -93,6 +100,7 @@ enum adoption_verdict adopter_refuses(struct adopter *adopter, const void *addre
 {
 	enum adoption_verdict verdict = ADOPTION_DONE;
 
+	traits_forget();
 	assert_null(adoption_take(&adopter->adoption, address, length, &verdict));
 	return verdict;
 }

@@ -28,10 +28,12 @@ void adopter_open_anew(struct adopter *adopter, uint32_t slot);
 void adopter_close(struct adopter *adopter);
 
 /*
- * Adopts; asserts that it is done. On a busy machine threads may take longer to stop than they are waited
- * for: then once more, for ten seconds.
+ * Adopts, by a new look at what was said of the memory; asserts that it is done. On a busy machine threads
+ * may take longer to stop than they are waited for: then once more, for ten seconds.
  */
 struct adopted_area *adopter_take(struct adopter *adopter, const void *address, size_t length);
+struct adopted_area *adopter_take_by_what_is_known(struct adopter *adopter, const void *address,
+						   size_t length);
 /* Gives back, and what was kept once more, until it is gone. */
 void adopter_give_back(struct adopter *adopter, struct adopted_area *area);
 /* What is said where it is refused. */
