@@ -12,6 +12,7 @@
 #define SNAPSHOT_BYTES 4096
 #define SNAPSHOT_WORDS (SNAPSHOT_BYTES / sizeof(uint64_t))
 #define POOL_BUFFERS (ORDER_SIZE_MAX / SNAPSHOT_BYTES)
+#define WARM_UP POOL_BUFFERS
 #define TELL_EVERY 64
 
 /* The first word is the time, the fifth changes with each, the last is the sequence number. */
@@ -51,17 +52,17 @@ static void push_batch(const struct memory *memory, uint64_t first, uint64_t cou
 		push(memory->out->bytes, memory->source, i);
 }
 
-static void publish(struct end *end, struct report *report)
+/* Snapshots from @first up to @last, which it is not. */
+static void publish(struct end *end, uint64_t first, uint64_t last)
 {
 	const struct memory *memory = end->state;
 	const struct order *order = &end->order;
-	uint64_t start = monotonic_ns(), next = start;
-	double cpu_before = end_cpu_ns();
+	uint64_t next = monotonic_ns();
 
-	for (uint64_t published = 0, count; published < order->count_max; published += count) {
+	for (uint64_t published = first, count; published < last; published += count) {
 		struct patience patience = patience_of(end);
 
-		count = order->count_max - published;
+		count = last - published;
 		if (count > order->batch)
 			count = order->batch;
 		while (published + count - atomic_load(&memory->out->taken) > POOL_BUFFERS ||
@@ -70,9 +71,6 @@ static void publish(struct end *end, struct report *report)
 		next = monotonic_ns() + order->interval_ns;
 		push_batch(memory, published, count);
 	}
-	report->elapsed_ns = (double)(monotonic_ns() - start);
-	report->cpu_ns = end_cpu_ns() - cpu_before;
-	report->messages = order->count_max;
 }
 
 static double await_snapshot(struct end *end, uint64_t number)
@@ -88,22 +86,24 @@ static double await_snapshot(struct end *end, uint64_t number)
 	return (double)(monotonic_ns() - snapshot->words[WORD_TIME]);
 }
 
-static void receive(struct end *end, struct report *report, double **samples)
+static void receive(struct end *end, uint64_t first, uint64_t last, double *samples)
 {
 	const struct memory *memory = end->state;
-	uint32_t count = end->order.count_max;
-	uint64_t start = monotonic_ns();
-	double cpu_before = end_cpu_ns();
 
-	*samples = end_need(calloc(count, sizeof(double)), "calloc");
-	for (uint32_t i = 0; i < count; i++) {
-		(*samples)[i] = await_snapshot(end, i);
+	for (uint64_t i = first; i < last; i++) {
+		*samples++ = await_snapshot(end, i);
 		if ((i + 1) % TELL_EVERY == 0)
 			atomic_store_explicit(&memory->in->taken, i + 1, memory_order_release);
 	}
-	report->sample_count = count;
-	report->elapsed_ns = (double)(monotonic_ns() - start);
-	report->cpu_ns = end_cpu_ns() - cpu_before;
+}
+
+static void pass_on(struct end *end, uint64_t first, uint64_t last, double *samples)
+{
+	end_meet(end);
+	if (end->is_active)
+		publish(end, first, last);
+	else
+		receive(end, first, last, samples);
 }
 
 static void forget_last(struct end *end)
@@ -114,16 +114,25 @@ static void forget_last(struct end *end)
 		memset(memory->out->bytes, 0, ORDER_SIZE_MAX);
 	else
 		atomic_store(&memory->in->taken, 0);
-	end_meet(end);
 }
 
 void memory_market_run(struct end *end, struct report *report, double **samples)
 {
+	uint64_t count = end->order.count_max, start;
+	double cpu_before;
+
 	if (end->order.work != WORK_MARKET || !end->order.batch || !end->order.count_max)
 		end_fail("this transport cannot do that");
 	forget_last(end);
+	*samples = end_need(calloc(WARM_UP + count, sizeof(double)), "calloc");
+	pass_on(end, 0, WARM_UP, *samples);
+	start = monotonic_ns();
+	cpu_before = end_cpu_ns();
+	pass_on(end, WARM_UP, WARM_UP + count, *samples);
+	report->elapsed_ns = (double)(monotonic_ns() - start);
+	report->cpu_ns = end_cpu_ns() - cpu_before;
 	if (end->is_active)
-		publish(end, report);
+		report->messages = count;
 	else
-		receive(end, report, samples);
+		report->sample_count = (uint32_t)count;
 }
