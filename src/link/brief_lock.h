@@ -5,7 +5,7 @@
  * A message passes through half a dozen locks that nobody else wants at that moment. A mutex takes
  * two locked instructions and a call each time it is taken and let go, 12 ns; this one takes a
  * locked instruction and a plain store, 5 ns. The price is paid by who has to wait: letting go wakes
- * nobody, so a waiter looks again, at once for a while, then when others have run, then every
+ * nobody, so a waiter looks again, a few times at once, then when others have run, then every
  * 50 us, which also serves where the holder has lost its core or has less priority.
  *
  * For locks that are held for the work on one message or one packet. Not for what waits for others
