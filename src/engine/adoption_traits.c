@@ -23,7 +23,8 @@
 #include "link/clock.h"
 
 #define LOOK_SHARE 20
-#define LOOK_NS_MIN VBN_MILLISECOND
+/* What a look takes where the process has 20 MiB or so. */
+#define LOOK_NS_MIN (250 * VBN_MICROSECOND)
 
 struct known_mapping {
 	uintptr_t start, end;

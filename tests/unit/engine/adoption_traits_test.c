@@ -12,7 +12,7 @@
 #include "unit/engine/adopted_memory.h"
 
 #define PAGES 8
-/* A look at so much takes longer than a millisecond. */
+/* A look at so much takes long enough to be kept. */
 #define MUCH_BYTES ((size_t)512 << 20)
 #define PATIENCE_S 20
 
