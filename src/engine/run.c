@@ -294,6 +294,13 @@ bool run_one_packet(struct engine_qp *qp, const struct core *core)
 	return in_place.is_whole;
 }
 
+/* An acknowledgement that was held is in the outbox: before the peer can know of it. */
+static void let_go_of_ack(struct engine_qp *qp)
+{
+	if (qp->ack_place && !qp_owes_ack(qp->qp))
+		held_acks_set(qp, VBN_TIME_NEVER);
+}
+
 /* The batch fills up over several outboxes: the more packets leave at once, the cheaper. */
 void run_qp(struct engine_qp *qp, struct pass *pass)
 {
@@ -318,6 +325,7 @@ void run_qp(struct engine_qp *qp, struct pass *pass)
 		if (pace)
 			pace_leave(pace);
 		srq_leave(qp);
+		let_go_of_ack(qp);
 		has_more |= empty_outbox(qp, pass);
 	}
 	has_more |= qp_wants_direct(qp->qp);
