@@ -279,11 +279,13 @@ static bool copy_data(struct move *move, const struct piece *piece)
 
 	if (!next_data(move->file, piece, &first))
 		return false;
-	first.length = smaller(first.length, adoption_page_size());
+	if (!first.length)
+		return true;
+	first.length = adoption_page_size();
 	if (!read_run(move, &first))
 		return false;
 	rest = behind(piece, &first);
-	if (!first.length || !rest.length)
+	if (!rest.length)
 		return true;
 	/* All of it is watched: where a mapping is cut, a huge page is, too. */
 	is_done = bay_watch(&move->bay, piece->start, piece->length) &&

@@ -4,9 +4,9 @@
  * its link (neighbour.h), at most as long as the program said.
  *
  * The hop is looked at again and again, soon at first, since a neighbour that is there answers
- * in a fraction of a millisecond. As in the kernel, the way is asked for each time and a search that
- * failed is begun anew, until the time is over. Who makes progress looks, with the lock let go: the endpoint may be
- * destroyed meanwhile, and then nobody finds its number any more.
+ * in a fraction of a millisecond. As in the kernel, the way is asked for each time, and a search that
+ * failed is begun anew until the time is over. Who makes progress looks, with the lock let go: the
+ * endpoint may be destroyed meanwhile, and then nobody finds its number any more.
  */
 #include <errno.h>
 #include <stdlib.h>
